@@ -1,0 +1,24 @@
+#include "core/secret.h"
+
+#include <cstring>
+
+namespace termalin {
+
+void wipe(std::string& bytes) noexcept
+{
+    bytes.resize(bytes.capacity()); // reaches the spare bytes too; does not allocate
+    explicit_bzero(bytes.data(), bytes.size());
+    bytes.clear();
+}
+
+Secret::Secret(std::string&& bytes) noexcept : m_bytes(std::move(bytes))
+{
+    termalin::wipe(bytes); // a short string is copied by its move; leave nothing behind
+}
+
+void Secret::wipe() noexcept
+{
+    termalin::wipe(m_bytes);
+}
+
+} // namespace termalin
