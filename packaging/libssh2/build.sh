@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds a static libssh2 1.11.1 from Debian 13's patched source package and installs it below PREFIX.
 #
-#   packaging/libssh2/build.sh PREFIX
+#   packaging/libssh2/build.sh PREFIX [C_FLAGS]
 #
 # The source comes through apt with this machine's own mirror and Debian's own signing keys, so its hashes are
 # verified by the signed Release file; nothing of it is kept in the repository. On top go the patches of
@@ -9,12 +9,13 @@
 # version and the patches are the ones that PREFIX was built from. See docs/decisions/001-libssh2.md.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-prefix=${1:?usage: packaging/libssh2/build.sh PREFIX}
+prefix=${1:?usage: packaging/libssh2/build.sh PREFIX [C_FLAGS]}
+flags=${2:-}
 mkdir -p "$prefix"
 prefix=$(cd "$prefix" && pwd)
 stamp=$prefix/built-from
 
-wanted=$(cat "$here/version" "$here/build.sh" $(ls "$here"/patches/*.patch 2>/dev/null) | sha256sum | cut -d' ' -f1)
+wanted=$({ echo "$flags"; cat "$here/version" "$here/build.sh" "$here"/patches/*.patch; } | sha256sum | cut -d' ' -f1)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
     exit 0
 fi
@@ -58,22 +59,27 @@ done
 version=$(cat "$here/version")
 echo "libssh2: fetching the source package $version (Debian 13)"
 apt-get "${apt_options[@]}" -qq update
-(cd "$work" && apt-get "${apt_options[@]}" -qq source "libssh2=$version" >"$work/source.log" 2>&1) || {
+fetch() { (cd "$work" && apt-get "${apt_options[@]}" -qq source "$1" >"$work/source.log" 2>&1); }
+# A security update takes the older version off the mirror: then the newest is the one to have, if the patches still fit.
+fetch "libssh2=$version" || { echo "libssh2: $version is gone from the mirror; taking the newest of Debian 13" && fetch libssh2; } || {
     cat "$work/source.log" >&2
-    echo "libssh2: the source package $version is not to be had; set packaging/libssh2/version to the one that" \
-        "'apt-cache showsrc libssh2' of Debian 13 names" >&2
+    echo "libssh2: Debian 13's source package is not to be had through this machine's apt mirror (above is why)" >&2
     exit 1
 }
 source=$(find "$work" -maxdepth 1 -type d -name 'libssh2-*' | head -n 1)
 for patch in "$here"/patches/*.patch; do
     [ -f "$patch" ] || continue
-    patch -d "$source" -p1 --no-backup-if-mismatch -s <"$patch"
+    patch -d "$source" -p1 --no-backup-if-mismatch -s <"$patch" || {
+        echo "libssh2: $(basename "$patch") does not fit $(basename "$source"); it was made for $version" >&2
+        exit 1
+    }
 done
 
 echo "libssh2: building"
 cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
     -DCMAKE_INSTALL_PREFIX="$prefix" -DCMAKE_INSTALL_LIBDIR=lib -DCRYPTO_BACKEND=OpenSSL -DBUILD_SHARED_LIBS=OFF -DBUILD_STATIC_LIBS=ON \
-    -DENABLE_ZLIB_COMPRESSION=ON -DBUILD_EXAMPLES=OFF -DBUILD_TESTING=OFF >"$work/cmake.log" 2>&1 || {
+    -DENABLE_ZLIB_COMPRESSION=ON -DBUILD_EXAMPLES=OFF -DBUILD_TESTING=OFF \
+    -DCMAKE_C_FLAGS="$flags" >"$work/cmake.log" 2>&1 || {
     tail -n 30 "$work/cmake.log" >&2
     exit 1
 }
