@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -31,12 +32,14 @@ public:
     [[nodiscard]] std::string lastLine(std::size_t maxCharacters = 200) const;
 
 private:
+    [[nodiscard]] std::string slice(std::size_t from, std::size_t to) const;
+
     std::size_t m_headCap;
     std::size_t m_tailCap;
-    std::string m_head;
-    std::string m_tail; ///< a ring once it is full
-    std::size_t m_tailStart = 0;
-    std::int64_t m_total = 0;
+    std::string m_head; ///< the first bytes, a few more than the cap: they tell whether it cuts a character
+    std::string m_tail; ///< of what follows the head's cap, the last bytes and a few more; a ring once full
+    std::size_t m_tailStart = 0; ///< where in the ring the oldest byte is
+    std::size_t m_total = 0;
 };
 
 /// Any bytes as valid UTF-8, each maximal invalid part as one U+FFFD (Unicode 15, 3.9, "substitution of
