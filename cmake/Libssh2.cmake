@@ -20,8 +20,9 @@ else()
     execute_process(COMMAND "${CMAKE_COMMAND}" -E env "CC=${CMAKE_C_COMPILER}"
         "${PROJECT_SOURCE_DIR}/packaging/libssh2/build.sh" "${TERMALIN_LIBSSH2_PREFIX}" "${libssh2_flags}"
         COMMAND_ERROR_IS_FATAL ANY)
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-        "${PROJECT_SOURCE_DIR}/packaging/libssh2/version" "${PROJECT_SOURCE_DIR}/packaging/libssh2/build.sh")
+    file(GLOB patches CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/packaging/libssh2/patches/*.patch")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/packaging/libssh2/version"
+        "${PROJECT_SOURCE_DIR}/packaging/libssh2/build.sh" ${patches})
     find_package(ZLIB REQUIRED)
     target_include_directories(termalin_libssh2 SYSTEM INTERFACE "${TERMALIN_LIBSSH2_PREFIX}/include")
     target_link_libraries(termalin_libssh2 INTERFACE "${TERMALIN_LIBSSH2_PREFIX}/lib/libssh2.a" OpenSSL::Crypto
