@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "ssh/target.h"
 
 namespace termalin::ssh {
 
@@ -18,8 +19,18 @@ struct ServerKey {
     std::string blob; ///< SSH wire form, RFC 4253 6.6.
 };
 
-/// "SHA256:" and the unpadded base64 of the SHA-256 of the blob, as ssh-keygen -l prints it.
+/// "SHA256:" and the unpadded base64 of the SHA-256 of the blob, as ssh-keygen -l prints it: of a
+/// certificate, the key inside.
 [[nodiscard]] std::string fingerprint(std::string_view keyBlob);
+
+/// What a server is looked up as in known_hosts.
+struct KnownHostsName {
+    std::string host;
+    std::uint16_t port = 22;
+};
+/// The name to give to check(), knownTypes() and trustHostKey(): HostKeyAlias alone where there is one (ssh
+/// adds no port to it), else the host name in lower case with its port.
+[[nodiscard]] KnownHostsName knownHostsName(Target const& target);
 
 enum class HostKeyVerdict : std::uint8_t {
     Trusted,
@@ -45,13 +56,14 @@ struct HostKeyAnswer {
 class KnownHosts {
 public:
     /// Missing files are empty ones. Errors: PermissionDenied for one that is there and cannot be read: trust
-    /// must not shrink (an @revoked line lost) unseen.
+    /// must not shrink (an @revoked line lost) unseen; TooLarge above 64 MiB.
     static Result<KnownHosts> load(std::span<std::filesystem::path const> files);
     /// The same from text, for tests and fuzzing; `name` stands in for the file.
     static KnownHosts parse(std::string_view text, std::string_view name);
 
     /// What is known of `key` for a server asked for as `host` (HostKeyAlias, else the name or address it was
-    /// given as) and `port`. `now`: seconds since 1970, for certificates.
+    /// given as) and `port`. Where nothing is recorded for a port other than 22, what is recorded for the
+    /// host without a port counts, as in ssh. `now`: seconds since 1970, for certificates.
     [[nodiscard]] HostKeyAnswer check(std::string_view host, std::uint16_t port, ServerKey const& key,
                                       std::int64_t now) const;
 
@@ -65,21 +77,25 @@ private:
     struct Line {
         enum class Marker : std::uint8_t { None, CertAuthority, Revoked } marker = Marker::None;
         std::string names; ///< the patterns, or the hashed form
-        ServerKey key;
+        ServerKey key;     ///< the blob without a certificate, in its one canonical form
         std::string where;
     };
+    void add(std::string_view text, std::string_view name);
+    void addLine(std::string_view line, std::string where);
+
     std::vector<Line> m_lines;
     std::vector<std::string> m_problems;
 };
 
 /// Adds a line for the key to `file`, our own one: mode 0600, under a lock, atomically; nothing is added
-/// twice. The name is written as known_hosts has it ("[host]:port" for a port other than 22). Errors:
-/// PermissionDenied, NoSpace.
+/// twice. The name is written as known_hosts has it ("[host]:port" for a port other than 22), a certificate
+/// as the key inside. A missing parent folder is made, private. Errors: PermissionDenied, NoSpace,
+/// InvalidArgument (a name or key that known_hosts cannot hold), HostKeyRevoked (`file` says so).
 Result<void> trustHostKey(std::filesystem::path const& file, std::string_view host, std::uint16_t port,
                           ServerKey const& key);
 
 /// Replaces every key of `host` and `port` in `file` (our own) by `key`: after a person has said that the
-/// server's key did change. Errors: as trustHostKey.
+/// server's key did change. Names that share a line with it keep theirs. Errors: as trustHostKey.
 Result<void> replaceHostKey(std::filesystem::path const& file, std::string_view host, std::uint16_t port,
                             ServerKey const& key);
 
