@@ -18,8 +18,8 @@ namespace termalin {
 /// -9 and power loss.
 ///
 /// Thread safe: one connection behind one mutex. A call waits up to 5 s for another process's write.
-/// Errors of every call, beside those named: PermissionDenied, NoSpace, Internal; the message names the file
-/// and says what to do. A file that is damaged, or of a newer version, is never changed or replaced.
+/// Errors of every call, beside those named: PermissionDenied, NoSpace, Timeout, Internal; the message names
+/// the file and says what to do. A file that is damaged, or of a newer version, is never changed or replaced.
 class Store {
 public:
     /// Opens or creates `file` with mode 0600 in a folder of mode 0700, and brings an older schema up to

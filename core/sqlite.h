@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/result.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+/// A thin cover over SQLite's C interface, for the files of core/ alone.
+namespace termalin::sqlite {
+
+class Database;
+
+/// One prepared statement. Not thread safe; must not outlive its Database.
+class Statement {
+public:
+    /// Binds the next parameter, from the left. A bind that fails shows in the next step().
+    Statement& bind(std::string_view text);
+    Statement& bind(std::int64_t number);
+    Statement& bindBytes(std::string_view bytes);
+
+    /// True: a row is there. False: done.
+    Result<bool> step();
+    /// Runs a statement that gives no rows.
+    Result<void> run();
+    /// Makes it ready to be bound and run again.
+    void reset();
+
+    [[nodiscard]] std::int64_t number(int column) const;
+    /// Valid until the next step().
+    [[nodiscard]] std::string_view text(int column) const;
+    [[nodiscard]] bool isNull(int column) const;
+
+private:
+    friend class Database;
+    struct Finalize {
+        void operator()(sqlite3_stmt* statement) const noexcept;
+    };
+    Statement(Database& database, sqlite3_stmt* raw) : m_database(&database), m_raw(raw) {}
+
+    Database* m_database;
+    std::unique_ptr<sqlite3_stmt, Finalize> m_raw;
+    int m_bound = 0;
+    int m_bindError = 0;
+};
+
+/// One connection. Not thread safe.
+class Database {
+public:
+    /// Opens an existing file for reading and writing; waits up to 5 s for other processes' locks.
+    static Result<Database> open(std::filesystem::path const& file);
+
+    Result<Statement> prepare(std::string_view sql);
+    /// Runs one or more statements, rows being dropped.
+    Result<void> execute(char const* sql);
+    /// The first column of the first row of `sql`.
+    Result<std::int64_t> numberOf(std::string_view sql);
+    /// Rows that the last statement has changed.
+    [[nodiscard]] std::int64_t changed() const;
+    /// Rows that this connection has changed since it was opened.
+    [[nodiscard]] std::int64_t totalChanged() const;
+    [[nodiscard]] std::filesystem::path const& file() const noexcept { return m_file; }
+
+    /// An SQLite result code of the last call as an Error that names the file and says what to do.
+    [[nodiscard]] Error error(int code) const;
+
+private:
+    struct Close {
+        void operator()(sqlite3* database) const noexcept;
+    };
+    explicit Database(std::filesystem::path file) : m_file(std::move(file)) {}
+
+    std::filesystem::path m_file;
+    std::unique_ptr<sqlite3, Close> m_raw;
+};
+
+/// Rolls back when it goes, unless committed.
+class Transaction {
+public:
+    enum class Kind : std::uint8_t { Read, Write };
+    static Result<Transaction> begin(Database& database, Kind kind);
+    Result<void> commit();
+
+    ~Transaction();
+    Transaction(Transaction&& other) noexcept : m_database(std::exchange(other.m_database, nullptr)) {}
+    Transaction& operator=(Transaction&&) = delete;
+    Transaction(Transaction const&) = delete;
+    Transaction& operator=(Transaction const&) = delete;
+
+private:
+    explicit Transaction(Database& database) : m_database(&database) {}
+    Database* m_database;
+};
+
+/// Brings the file up to date: step number N (counted from 1) leads from schema version N - 1 to N, each in a
+/// transaction of its own. Several processes may do so at once. A file that is up to date costs one read.
+/// Errors: Unsupported when the file's version is larger than the number of steps, or the file is another
+/// program's; nothing is changed then.
+Result<void> migrate(Database& database, std::span<char const* const> steps);
+
+} // namespace termalin::sqlite
