@@ -138,88 +138,85 @@ void KnownHosts::addLine(std::string_view line, std::string where)
     m_lines.push_back(std::move(kept));
 }
 
+std::vector<KnownHosts::Line const*> KnownHosts::matching(Line::Marker marker, std::string_view name) const
+{
+    std::vector<Line const*> found;
+    for (auto const& line : m_lines)
+        if (line.marker == marker && detail::matchesNames(name, line.names))
+            found.push_back(&line);
+    return found;
+}
+
+HostKeyAnswer KnownHosts::checkCertificate(std::span<std::string const> names, std::string_view host,
+                                           std::string_view blob, std::int64_t now) const
+{
+    auto const certificate = parseCertificate(blob);
+    if (!certificate)
+        return {HostKeyVerdict::BadCertificate, {}, {}, "it is damaged"};
+    HostKeyAnswer answer;
+    for (auto const& name : names)
+        for (auto const* line : matching(Line::Marker::CertAuthority, name)) {
+            if (line->key.blob == certificate->authority) {
+                auto why = whyNotFor(*certificate, host, now);
+                if (why.empty() || whyNotFor(*certificate, detail::lowerCase(host), now).empty())
+                    return {HostKeyVerdict::Trusted, line->where, {}, {}};
+                return {HostKeyVerdict::BadCertificate, line->where, {}, std::move(why)};
+            }
+            if (answer.verdict == HostKeyVerdict::NewHost)
+                answer = {HostKeyVerdict::BadCertificate,
+                          line->where,
+                          {},
+                          "it was not signed by an authority that is trusted for this server"};
+        }
+    return answer;
+}
+
+HostKeyAnswer KnownHosts::checkPlain(std::string_view name, std::string_view plain) const
+{
+    HostKeyAnswer answer;
+    for (auto const* line : matching(Line::Marker::None, name)) {
+        bool const isCertificate = isCertificateType(line->key.type);
+        if (!isCertificate && line->key.blob == plain)
+            return {HostKeyVerdict::Trusted, line->where, {}, {}};
+        if (!isCertificate && blobType(line->key.blob) == blobType(plain)) {
+            if (answer.verdict != HostKeyVerdict::Changed)
+                answer.where = line->where;
+            answer.verdict = HostKeyVerdict::Changed;
+            answer.knownFingerprints.push_back(fingerprint(line->key.blob));
+        } else if (answer.verdict == HostKeyVerdict::NewHost) {
+            answer.verdict = HostKeyVerdict::NewType;
+            answer.where = line->where;
+        }
+    }
+    return answer;
+}
+
 HostKeyAnswer KnownHosts::check(std::string_view host, std::uint16_t port, ServerKey const& key,
                                 std::int64_t now) const
 {
-    using Marker = Line::Marker;
     auto const names = lookupNames(host, port);
-    auto const certificate = parseCertificate(key.blob);
     auto const plain = plainKey(key.blob).value_or(key.blob);
-    auto const type = std::string(blobType(plain));
-    auto const matching = [&](Marker marker, std::string const& name) {
-        std::vector<Line const*> found;
-        for (auto const& line : m_lines)
-            if (line.marker == marker && detail::matchesNames(name, line.names))
-                found.push_back(&line);
-        return found;
-    };
-
+    auto const certificate = parseCertificate(key.blob);
     for (auto const& name : names)
-        for (auto const* line : matching(Marker::Revoked, name))
+        for (auto const* line : matching(Line::Marker::Revoked, name))
             if (line->key.blob == plain || (certificate && line->key.blob == certificate->authority))
                 return {HostKeyVerdict::Revoked, line->where, {}, {}};
 
-    HostKeyAnswer bad; // what is said if the key itself is not known either
-    auto const underAuthority = [&](std::string const& name) {
-        auto const lines = matching(Marker::CertAuthority, name);
-        for (auto const* line : lines) {
-            if (line->key.blob != certificate->authority)
-                continue;
-            auto why = whyNotFor(*certificate, host, now);
-            if (!why.empty() && !whyNotFor(*certificate, detail::lowerCase(host), now).empty()) {
-                bad = {HostKeyVerdict::BadCertificate, line->where, {}, std::move(why)};
-                return HostKeyVerdict::BadCertificate;
-            }
-            bad = {HostKeyVerdict::Trusted, line->where, {}, {}};
-            return HostKeyVerdict::Trusted;
-        }
-        if (lines.empty())
-            return HostKeyVerdict::NewHost;
-        bad = {HostKeyVerdict::BadCertificate,
-               lines.front()->where,
-               {},
-               "it was not signed by an authority that is trusted for this server"};
-        return HostKeyVerdict::BadCertificate;
-    };
-    auto const asPlain = [&](std::string const& name) {
-        HostKeyAnswer answer;
-        for (auto const* line : matching(Marker::None, name)) {
-            if (!isCertificateType(line->key.type) && line->key.blob == plain)
-                return HostKeyAnswer{HostKeyVerdict::Trusted, line->where, {}, {}};
-            if (blobType(line->key.blob) == type && !isCertificateType(line->key.type)) {
-                if (answer.verdict != HostKeyVerdict::Changed)
-                    answer.where = line->where;
-                answer.verdict = HostKeyVerdict::Changed;
-                answer.knownFingerprints.push_back(fingerprint(line->key.blob));
-            } else if (answer.verdict == HostKeyVerdict::NewHost) {
-                answer.verdict = HostKeyVerdict::NewType;
-                answer.where = line->where;
-            }
-        }
-        return answer;
-    };
-
-    if (certificate) {
-        auto verdict = HostKeyVerdict::NewHost;
-        for (auto const& name : names) {
-            verdict = underAuthority(name);
-            if (verdict != HostKeyVerdict::NewHost)
-                break;
-        }
-        if (verdict == HostKeyVerdict::Trusted)
-            return bad;
-    } else if (isCertificateType(key.type)) {
-        bad = {HostKeyVerdict::BadCertificate, {}, {}, "it is damaged"};
-    }
-    auto answer = asPlain(names.front());
+    HostKeyAnswer certified;
+    if (isCertificateType(key.type))
+        certified = checkCertificate(names, host, key.blob, now);
+    if (certified.verdict == HostKeyVerdict::Trusted)
+        return certified;
+    auto answer = checkPlain(names.front(), plain);
     if (answer.verdict == HostKeyVerdict::NewHost && names.size() > 1) {
-        auto const withoutPort = asPlain(names.back());
+        auto withoutPort = checkPlain(names.back(), plain);
         if (withoutPort.verdict == HostKeyVerdict::Trusted)
             return withoutPort;
     }
+    // What is wrong with a certificate is worth more than that its key is not known.
     bool const unknown =
         answer.verdict == HostKeyVerdict::NewHost || answer.verdict == HostKeyVerdict::NewType;
-    return unknown && bad.verdict == HostKeyVerdict::BadCertificate ? bad : answer;
+    return unknown && certified.verdict == HostKeyVerdict::BadCertificate ? certified : answer;
 }
 
 std::vector<std::string> KnownHosts::knownTypes(std::string_view host, std::uint16_t port) const

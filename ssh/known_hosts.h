@@ -82,6 +82,10 @@ private:
     };
     void add(std::string_view text, std::string_view name);
     void addLine(std::string_view line, std::string where);
+    [[nodiscard]] std::vector<Line const*> matching(Line::Marker marker, std::string_view name) const;
+    [[nodiscard]] HostKeyAnswer checkCertificate(std::span<std::string const> names, std::string_view host,
+                                                 std::string_view blob, std::int64_t now) const;
+    [[nodiscard]] HostKeyAnswer checkPlain(std::string_view name, std::string_view plain) const;
 
     std::vector<Line> m_lines;
     std::vector<std::string> m_problems;
