@@ -176,6 +176,9 @@ private:
                                        name.text.substr(0, name.assignment - name.at), name.at + 1)};
         if (name.text.empty())
             return Refusal{fmt::format("the command's name at byte {} is empty", name.at + 1)};
+        if (name.text.starts_with('%')) // bash calls its fg for it, quoted or not
+            return Refusal{
+                fmt::format("{} at byte {} names a job of the shell", visible(name.text), name.at + 1)};
         if (!name.quoted && isReserved(name.text))
             return Refusal{
                 fmt::format("{} at byte {} is a reserved word of the shell", name.text, name.at + 1)};
@@ -289,7 +292,7 @@ std::string quoteWords(std::span<std::string const> words)
         line += '\'';
         for (auto const byte : word) {
             if (byte == '\'')
-                line += R"('\'')"; // out of the quotes, an escaped one, in again
+                line += R"('"'"')"; // out of the quotes, a quoted one, in again; and we can read it back
             else
                 line += byte;
         }

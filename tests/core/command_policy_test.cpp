@@ -1,5 +1,3 @@
-#include "core/command_policy.h"
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/command_policy.h"
 #include "core/output_buffer.h"
 #include "core/unicode.h"
 #include "tests/support/program.h"
@@ -56,7 +55,8 @@ TEST(SplitCommand, SplitsAtSpacesAndTabsAndTakesQuotesAway)
 {
     EXPECT_THAT(splitCommand("ls -la /var/www").value(), ElementsAre("ls", "-la", "/var/www"));
     EXPECT_THAT(splitCommand(" \t ls\t\t-l ").value(), ElementsAre("ls", "-l"));
-    EXPECT_THAT(splitCommand("ls 'a b' \"c d\" e'f g'h\"i j\"").value(), ElementsAre("ls", "a b", "c d", "ef ghi j"));
+    EXPECT_THAT(splitCommand("ls 'a b' \"c d\" e'f g'h\"i j\"").value(),
+                ElementsAre("ls", "a b", "c d", "ef ghi j"));
     EXPECT_THAT(splitCommand("ls '' \"\"").value(), ElementsAre("ls", "", ""));
     EXPECT_THAT(splitCommand(R"(echo "it's" 'say "hi"')").value(), ElementsAre("echo", "it's", "say \"hi\""));
     EXPECT_THAT(splitCommand("echo a~b a#b ''~x a=b a^b %1 a,b :+@").value(),
@@ -75,7 +75,8 @@ TEST(SplitCommand, RefusesEveryUnquotedCharacterThatAShellActsOnAndNamesItsByte)
         for (auto const& command : {std::string("ls a") + special + "b", std::string("ls ") + special,
                                     "ls 'x'" + std::string(1, special), std::string(1, special) + "ls"}) {
             auto const at = command.find(special) + 1;
-            EXPECT_THAT(refusalOf(command), HasSubstr(std::string(1, special) + " at byte " + std::to_string(at) + " "))
+            EXPECT_THAT(refusalOf(command),
+                        HasSubstr(std::string(1, special) + " at byte " + std::to_string(at) + " "))
                 << command;
         }
     }
@@ -105,13 +106,16 @@ TEST(SplitCommand, RefusesQuotesThatAreNotClosed)
 
 TEST(SplitCommand, RefusesAssignmentsAndReservedWordsWhereTheCommandIsNamed)
 {
-    for (auto const* const command : {"A=1 ls", "LD_PRELOAD=/tmp/x.so ls", "_a9+=b ls", "PATH= ls", "A='x y' ls", "A=1"})
+    for (auto const* const command :
+         {"A=1 ls", "LD_PRELOAD=/tmp/x.so ls", "_a9+=b ls", "PATH= ls", "A='x y' ls", "A=1"})
         EXPECT_THAT(refusalOf(command), HasSubstr("sets a variable")) << command;
     EXPECT_TRUE(splitCommand("make A=1"));
     EXPECT_TRUE(splitCommand("1A=b ls")); // no name: a command
     EXPECT_TRUE(splitCommand("'A'=1 ls"));
-    for (auto const* const word : {"if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until", "for", "in",
-                                   "function", "select", "time", "coproc", "repeat", "foreach", "nocorrect", "noglob", "-"}) {
+    for (auto const* const word :
+         {"if",     "then",   "else",    "elif",      "fi",     "do",       "done",   "case",
+          "esac",   "while",  "until",   "for",       "in",     "function", "select", "time",
+          "coproc", "repeat", "foreach", "nocorrect", "noglob", "-"}) {
         EXPECT_THAT(refusalOf(std::string(word) + " x"), HasSubstr("reserved word")) << word;
         EXPECT_TRUE(splitCommand(std::string("echo ") + word));
         EXPECT_TRUE(splitCommand("'" + std::string(word) + "'"));
@@ -125,6 +129,15 @@ TEST(SplitCommand, RefusesAnEmptyCommandAndAnEmptyName)
         EXPECT_THAT(refusalOf(command), HasSubstr("it is empty"));
     EXPECT_THAT(refusalOf("'' x"), HasSubstr("name at byte 1 is empty"));
     EXPECT_THAT(refusalOf("  \"\""), HasSubstr("name at byte 3 is empty"));
+}
+
+TEST(SplitCommand, RefusesAJobAsTheCommandEvenInQuotesBecauseBashTakesItAsOne)
+{
+    EXPECT_THAT(test::run({"bash", "-c", "'%1' x"}).out, HasSubstr("fg: no job control"));
+    for (auto const* const command : {"%1", "'%1' x", "\"%\"", "%+ &"})
+        EXPECT_FALSE(splitCommand(command)) << command;
+    EXPECT_THAT(refusalOf("'%1' x"), HasSubstr("%1 at byte 1 names a job"));
+    EXPECT_TRUE(splitCommand("echo %1"));
 }
 
 TEST(SplitCommand, RefusesMoreThan8KiB)
@@ -230,8 +243,27 @@ TEST(CommandRule, AQuotedStarIsAStar)
 
 TEST(CommandRule, ARuleThatCannotBeReadIsAnErrorAndNeverSkipped)
 {
-    for (auto const* const text : {"", "  ", "*", "**", "l* x", "'' x", "ls ** -l", "ls a**", "ls ***", "ls a**b", "ls; rm", "ls $x",
-                                   "ls 'x", "A=1 ls", "if x", "ls ?", "ls [a]", "ls \n", "ls \xE2\x80\x8B", "~/bin/x", "ls \xFF"}) {
+    for (auto const* const text : {"",
+                                   "  ",
+                                   "*",
+                                   "**",
+                                   "l* x",
+                                   "'' x",
+                                   "ls ** -l",
+                                   "ls a**",
+                                   "ls ***",
+                                   "ls a**b",
+                                   "ls; rm",
+                                   "ls $x",
+                                   "ls 'x",
+                                   "A=1 ls",
+                                   "if x",
+                                   "ls ?",
+                                   "ls [a]",
+                                   "ls \n",
+                                   "ls \xE2\x80\x8B",
+                                   "~/bin/x",
+                                   "ls \xFF"}) {
         auto const rule = CommandRule::parse(text);
         ASSERT_FALSE(rule) << text;
         EXPECT_EQ(rule.error().code, Errc::InvalidArgument);
@@ -251,7 +283,8 @@ TEST(CommandRule, ReadingACommandThatWasQuotedAgainGivesARuleForExactlyIt)
 
 TEST(AdmitCommand, RunsTheWordsQuotedAgainAndNamesTheRule)
 {
-    auto const admitted = admitCommand("journalctl  -u \"ssh\"", rulesOf({"uptime", "journalctl -u *"}), LoginShell::Posix);
+    auto const admitted =
+        admitCommand("journalctl  -u \"ssh\"", rulesOf({"uptime", "journalctl -u *"}), LoginShell::Posix);
     ASSERT_TRUE(admitted);
     EXPECT_EQ(admitted->quoted, "'journalctl' '-u' 'ssh'");
     EXPECT_EQ(admitted->rule, "journalctl -u *");
@@ -273,7 +306,8 @@ TEST(AdmitCommand, OnAnotherShellOnlyPlainWordsRunAndTheyRunUnquoted)
 {
     auto const rules = rulesOf({"ls **", "'a=b' **", "'if' **", "'begin'"});
     EXPECT_EQ(admitCommand("ls '-la' /var", rules, LoginShell::Other)->quoted, "ls -la /var");
-    for (auto const* const command : {"ls 'a b'", "ls ''", "ls '~'", "ls a%b", "ls '*'", "ls gr\xC3\xBC", "ls 'a\tb'", "'a=b' x", "'if' x", "'begin'", "ls a^b"})
+    for (auto const* const command : {"ls 'a b'", "ls ''", "ls '~'", "ls a%b", "ls '*'", "ls gr\xC3\xBC",
+                                      "ls 'a\tb'", "'a=b' x", "'if' x", "'begin'", "ls a^b"})
         EXPECT_FALSE(admitCommand(command, rules, LoginShell::Other)) << command;
 }
 
@@ -370,20 +404,21 @@ protected:
     {
         std::string command;
         for (auto const byte : row)
-            command += byte == 'C' ? canary() : std::string(1, byte);
+            command += byte == 'C' ? "canary" : std::string(1, byte);
         return command;
     }
 
     test::TempDir m_folder;
     std::vector<CommandRule> m_rules =
-        rulesOf({"ls **", "cat /var/log/*", "df -h", "systemctl status *", "journalctl -u * --no-pager", "git log **",
-                 "tail -n * /var/log/*", "uptime"});
+        rulesOf({"ls **", "cat /var/log/*", "df -h", "systemctl status *", "journalctl -u * --no-pager",
+                 "git log **", "tail -n * /var/log/*", "uptime"});
 };
 
 TEST_F(AllowlistInRealShells, EveryAttackWorksAsARawStringAndIsRefused)
 {
     for (auto const& row : kAttacks) {
-        auto const command = row.command.starts_with("UPTIME") ? std::string(row.command) : withCanary(row.command);
+        auto const command =
+            row.command.starts_with("UPTIME") ? std::string(row.command) : withCanary(row.command);
         EXPECT_EQ(createsCanary("bash", command), row.bashRunsIt) << row.command;
         EXPECT_EQ(createsCanary("dash", command), row.dashRunsIt) << row.command;
         auto const admitted = admitCommand(command, m_rules, LoginShell::Posix);
@@ -415,11 +450,14 @@ TEST_F(AllowlistInRealShells, AGitOptionThatWritesAFileIsAdmittedByTheRuleAsWrit
 TEST_F(AllowlistInRealShells, AQuotedNameIsNoReservedWordAndNoAlias)
 {
     for (auto const* const shell : {"bash", "dash", "zsh", "mksh"})
-        for (auto const* const name : {"if", "while", "{", "!", "time", "[[", "function", "case", "A=1", "~", "#x", "=ls", "%1", "noglob", "repeat"}) {
+        for (auto const* const name : {"if", "while", "{", "!", "time", "[[", "function", "case", "A=1", "~",
+                                       "#x", "=ls", "noglob", "repeat"}) {
             auto const quoted = quoteWords(Words{name, "x"});
-            auto const result = test::run({"env", "-C", m_folder.path(), shell, "-c", quoted + "\necho went on"});
+            auto const result =
+                test::run({"env", "-C", m_folder.path(), shell, "-c", quoted + "\necho went on"});
             EXPECT_TRUE(result.out.ends_with("went on\n")) << shell << ' ' << quoted << ": " << result.out;
-            EXPECT_THAT(result.out, HasSubstr("not found")) << shell << ' ' << quoted;
+            EXPECT_THAT(result.out, AnyOf(HasSubstr("not found"), HasSubstr("No such file")))
+                << shell << ' ' << quoted;
         }
 }
 
@@ -433,14 +471,72 @@ public:
     std::string next() { return upTo(3) == 0 ? anything() : wellFormed(); }
 
 private:
-    std::size_t upTo(std::size_t most) { return std::uniform_int_distribution<std::size_t>(0, most)(m_random); }
+    std::size_t upTo(std::size_t most)
+    {
+        return std::uniform_int_distribution<std::size_t>(0, most)(m_random);
+    }
 
     std::string piece()
     {
-        static constexpr std::array<std::string_view, 59> kPieces = {
-            "a", "b", "ls", "-", "--", "-n", "/", "..", ".", ",", ":", "@", "%", "^", "+", "=", "A=", "~", "#", "1", "\xC3\xBC",
-            "\xE2\x82\xAC", "\xF0\x9F\x90\xA7", ";", "&", "|", "<", ">", "(", ")", "{", "}", "$", "$(x)", "`", "\\", "\\n", "\\0", "\\c",
-            "*", "?", "[", "]", "!", "!!", "{a,b}", "${x}", "$'", "\\'", "'\\''", "%s", "\\\\", "if", "in", "do", "-e", "=ls", "~root", "\t"};
+        static constexpr std::array<std::string_view, 59> kPieces = {"a",
+                                                                     "b",
+                                                                     "ls",
+                                                                     "-",
+                                                                     "--",
+                                                                     "-n",
+                                                                     "/",
+                                                                     "..",
+                                                                     ".",
+                                                                     ",",
+                                                                     ":",
+                                                                     "@",
+                                                                     "%",
+                                                                     "^",
+                                                                     "+",
+                                                                     "=",
+                                                                     "A=",
+                                                                     "~",
+                                                                     "#",
+                                                                     "1",
+                                                                     "\xC3\xBC",
+                                                                     "\xE2\x82\xAC",
+                                                                     "\xF0\x9F\x90\xA7",
+                                                                     ";",
+                                                                     "&",
+                                                                     "|",
+                                                                     "<",
+                                                                     ">",
+                                                                     "(",
+                                                                     ")",
+                                                                     "{",
+                                                                     "}",
+                                                                     "$",
+                                                                     "$(x)",
+                                                                     "`",
+                                                                     "\\",
+                                                                     "\\n",
+                                                                     "\\0",
+                                                                     "\\c",
+                                                                     "*",
+                                                                     "?",
+                                                                     "[",
+                                                                     "]",
+                                                                     "!",
+                                                                     "!!",
+                                                                     "{a,b}",
+                                                                     "${x}",
+                                                                     "$'",
+                                                                     "\\'",
+                                                                     "'\\''",
+                                                                     "%s",
+                                                                     "\\\\",
+                                                                     "if",
+                                                                     "in",
+                                                                     "do",
+                                                                     "-e",
+                                                                     "=ls",
+                                                                     "~root",
+                                                                     "\t"};
         return std::string(kPieces.at(upTo(kPieces.size() - 1)));
     }
     std::string pieces(std::size_t most, std::string_view without)
@@ -495,7 +591,8 @@ std::vector<ShellUnderTest> shellsUnderTest()
             {{"zsh", "-f"}, usual},
             {{"zsh", "-f", "-o", "rcquotes", "-o", "extendedglob"}, usual},
             // Without a printf of its own, it would start a program for each.
-            {{"mksh"}, "emit() { for word; do print -nr -- \"$word\"; print -n '\\0000'; done; print -n '\\001'; }\n"}};
+            {{"mksh"},
+             "emit() { for word; do print -nr -- \"$word\"; print -n '\\0000'; done; print -n '\\001'; }\n"}};
 }
 
 /// What each of `lines` gives to emit in that shell. Each line is one argument list.

@@ -1,5 +1,3 @@
-#include "core/password.h"
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -7,6 +5,8 @@
 #include <map>
 #include <set>
 #include <string>
+
+#include "core/password.h"
 
 namespace termalin {
 namespace {
@@ -23,7 +23,8 @@ bool isSymbol(char c)
 
 TEST(GeneratePassword, HasTheLengthAskedForWithin8And128)
 {
-    for (auto const& [asked, given] : std::map<std::size_t, std::size_t>{{0, 8}, {7, 8}, {8, 8}, {20, 20}, {128, 128}, {129, 128}, {1'000'000, 128}})
+    for (auto const& [asked, given] : std::map<std::size_t, std::size_t>{
+             {0, 8}, {7, 8}, {8, 8}, {20, 20}, {128, 128}, {129, 128}, {1'000'000, 128}})
         EXPECT_EQ(generated(asked).size(), given);
 }
 
@@ -37,7 +38,9 @@ TEST(GeneratePassword, HasEveryClassAndNothingThatNeedsQuotes)
         EXPECT_TRUE(std::ranges::any_of(password, [](unsigned char c) { return std::isupper(c) != 0; }));
         EXPECT_TRUE(std::ranges::any_of(password, [](unsigned char c) { return std::isdigit(c) != 0; }));
         EXPECT_TRUE(std::ranges::any_of(password, isSymbol));
-        EXPECT_TRUE(std::ranges::all_of(password, [](unsigned char c) { return std::isalnum(c) != 0 || isSymbol(static_cast<char>(c)); }));
+        EXPECT_TRUE(std::ranges::all_of(password, [](unsigned char c) {
+            return std::isalnum(c) != 0 || isSymbol(static_cast<char>(c));
+        }));
         EXPECT_FALSE(isSymbol(password.front()));
     }
 }
@@ -64,7 +67,9 @@ TEST(GeneratePassword, EveryPlaceAndEveryCharacterIsEquallyLikely)
             }
         }
     }
-    auto const squared = [](double seen, double expected) { return (seen - expected) * (seen - expected) / expected; };
+    auto const squared = [](double seen, double expected) {
+        return (seen - expected) * (seen - expected) / expected;
+    };
     double places = 0;
     for (std::size_t at = 1; at < kLength; ++at)
         places += squared(symbolsAt.at(at), symbols / (kLength - 1));

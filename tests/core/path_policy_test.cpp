@@ -1,7 +1,7 @@
-#include "core/path_policy.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "core/path_policy.h"
 
 namespace termalin {
 namespace {
@@ -61,7 +61,8 @@ TEST(PathPattern, NothingElseIsSpecial)
 
 TEST(PathPattern, APathThatDoesNotSayWhereItGoesNeverMatches)
 {
-    for (auto const* const path : {"", "etc/passwd", "/etc/../etc/passwd", "/./etc", "/etc/.", "/etc/..", "//etc", "/etc//passwd", "/etc//", "~/x", "../x"})
+    for (auto const* const path : {"", "etc/passwd", "/etc/../etc/passwd", "/./etc", "/etc/.", "/etc/..",
+                                   "//etc", "/etc//passwd", "/etc//", "~/x", "../x"})
         EXPECT_FALSE(matches("/**", path)) << path;
     EXPECT_FALSE(matches("/**", std::string_view("/etc\0/x", 7)));
     EXPECT_TRUE(matches("/**", "/etc/..x/...")); // names, if odd ones
@@ -69,7 +70,8 @@ TEST(PathPattern, APathThatDoesNotSayWhereItGoesNeverMatches)
 
 TEST(PathPattern, APatternThatCannotBeReadIsAnErrorThatSaysWhy)
 {
-    for (auto const* const text : {"", "var/log", "~/x", "/var/../etc", "/var/./log", "/var//log", "/var/log/", "/var/**/x", "/var/a**", "/var/***", "**", "/a/**b"}) {
+    for (auto const* const text : {"", "var/log", "~/x", "/var/../etc", "/var/./log", "/var//log",
+                                   "/var/log/", "/var/**/x", "/var/a**", "/var/***", "**", "/a/**b"}) {
         auto const pattern = PathPattern::parse(text);
         ASSERT_FALSE(pattern) << text;
         EXPECT_EQ(pattern.error().code, Errc::InvalidArgument);
@@ -80,7 +82,8 @@ TEST(PathPattern, APatternThatCannotBeReadIsAnErrorThatSaysWhy)
 
 TEST(AdmitPath, GivesThePathOrSaysWhatThePersonCanDo)
 {
-    std::vector<PathPattern> patterns{PathPattern::parse("/etc/hosts").value(), PathPattern::parse("/var/log/**").value()};
+    std::vector<PathPattern> patterns{PathPattern::parse("/etc/hosts").value(),
+                                      PathPattern::parse("/var/log/**").value()};
     EXPECT_EQ(admitPath("/var/log/x", patterns).value(), "/var/log/x");
     EXPECT_EQ(admitPath("/var/log/", patterns).value(), "/var/log");
     auto const refused = admitPath("/etc/sha\ndow", patterns);
