@@ -92,12 +92,13 @@ void ConnectionImpl::wake() const noexcept
     ::eventfd_write(m_wake.get(), 1);
 }
 
-/// Steps every task, again while bytes came in: they may belong to a task that already had its turn, and
-/// poll(2) does not report them.
+/// Steps every task, again while bytes came in or room came free: either may concern a task that already had
+/// its turn, and poll(2) reports neither.
 void ConnectionImpl::pass(std::list<std::shared_ptr<Task>>& tasks)
 {
     auto& session = *m_parts.session;
     std::uint64_t before = 0;
+    auto roomAgain = false;
     do {
         before = session.received();
         {
@@ -109,8 +110,10 @@ void ConnectionImpl::pass(std::list<std::shared_ptr<Task>>& tasks)
             it = !held && (*it)->step(session) ? tasks.erase(it) : std::next(it);
             session.sweep(); // a channel given up is closed in the same breath
         }
+        auto const wasCongested = session.congested();
         session.flush();
-    } while (session.received() != before && !m_closing);
+        roomAgain = wasCongested && !session.congested(); // whoever held back can go on
+    } while ((roomAgain || session.received() != before) && !m_closing);
 }
 
 /// False when the server has not answered for too long.
