@@ -6,10 +6,10 @@
 
 namespace termalin {
 
-/// A password of `length` characters (clamped to 8..128) from the system's generator, without bias: at least
-/// one lower case letter, upper case letter, digit and symbol, at random places. Of the symbols only those
-/// that no shell, URL or configuration file needs quoted are used: - _ . : + = @ % , ^ ~ are chosen by the
-/// implementation and documented there.
+/// A password of `length` characters (clamped to 8..128) from the system's generator: at least one lower
+/// case letter, upper case letter, digit and symbol, and a letter or digit first. All passwords of that kind
+/// are equally likely. The symbols are - _ . alone: no shell, URL (RFC 3986, "unreserved") or configuration
+/// file needs them quoted, and the first character can be taken for no option.
 [[nodiscard]] Secret generatePassword(std::size_t length);
 
 } // namespace termalin

@@ -17,8 +17,8 @@ public:
     /// that is not last, a NUL.
     static Result<PathPattern> parse(std::string_view text);
 
-    /// Whether the pattern admits `path`. A path that is relative or has a "." or ".." or empty component
-    /// never matches.
+    /// Whether the pattern admits `path`. A path that is relative, has a "." or ".." or empty component or a
+    /// NUL never matches; one slash at the end is overlooked.
     [[nodiscard]] bool matches(std::string_view path) const;
     [[nodiscard]] std::string const& text() const noexcept { return m_text; }
 

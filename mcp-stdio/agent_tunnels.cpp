@@ -1,0 +1,144 @@
+// The tunnels of AgentSessions.
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+#include "core/store.h"
+#include "mcp-stdio/agent_sessions.h"
+#include "mcp-stdio/authorize.h"
+#include "mcp-stdio/random_id.h"
+
+namespace termalin::mcp {
+namespace {
+
+std::string targetOf(AgentSessions::TunnelWish const& wish)
+{
+    if (wish.kind == ssh::TunnelKind::Dynamic)
+        return {};
+    return wish.remoteHost.contains(':') ? fmt::format("[{}]:{}", wish.remoteHost, wish.remotePort)
+                                         : fmt::format("{}:{}", wish.remoteHost, wish.remotePort);
+}
+
+} // namespace
+
+AgentSessions::Tunnels AgentSessions::takeTunnels(std::function<bool(TunnelEntry const&)> const& which)
+{
+    Tunnels taken;
+    std::scoped_lock const lock(m_mutex);
+    for (auto one = m_tunnels.begin(); one != m_tunnels.end();) {
+        auto const next = std::next(one);
+        if (which(one->second)) {
+            taken.push_back(std::move(one->second));
+            m_tunnels.erase(one);
+        }
+        one = next;
+    }
+    return taken;
+}
+
+Result<AgentSessions::TunnelEntry> AgentSessions::tryTunnel(Session const& session, TunnelWish const& wish,
+                                                            std::uint16_t port)
+{
+    // Held before it is looked for among the hosts and before anything listens: whoever saves or connects to
+    // a host there afterwards finds it held.
+    TRY_LET(auto hold, m_connector.tunnelPorts().holdForTunnel(port));
+    TRY_LET(auto const hosts, store().hosts());
+    TRY(refuseSavedPort(hosts, port));
+    auto const admit = [this, hostId = session.info.hostId, route = session.routeRevision]() -> Result<void> {
+        TRY_LET(auto const host, stillTheSame(hostId, route));
+        return requireFull(host, "A connection through a tunnel");
+    };
+    TRY_LET(auto tunnel, ssh::Tunnel::open(session.connection, {.kind = wish.kind,
+                                                                .remoteHost = wish.remoteHost,
+                                                                .remotePort = wish.remotePort,
+                                                                .localPort = port,
+                                                                .admit = admit}));
+    return TunnelEntry{.info = {.id = randomId(),
+                                .sessionId = session.info.id,
+                                .kind = wish.kind,
+                                .localPort = port,
+                                .target = targetOf(wish),
+                                .counts = {}},
+                       .hostId = session.info.hostId,
+                       .routeRevision = session.routeRevision,
+                       .tunnel = std::move(tunnel),
+                       .hold = std::move(hold)};
+}
+
+Result<AgentSessions::TunnelEntry> AgentSessions::makeTunnel(Session const& session, TunnelWish const& wish)
+{
+    if (wish.localPort != 0)
+        return tryTunnel(session, wish, wish.localPort);
+    constexpr int kTries = 20; // another program may take the port, or a saved host may name it
+    for (int i = 1;; ++i) {
+        TRY_LET(auto const port, findFreePort());
+        auto made = tryTunnel(session, wish, port);
+        if (made || made.error().code != Errc::PortInUse || i == kTries)
+            return made;
+    }
+}
+
+Result<TunnelInfo> AgentSessions::openTunnel(std::string const& sessionId, TunnelWish const& wish)
+{
+    TRY_LET(auto const session, find(sessionId));
+    {
+        std::scoped_lock const lock(m_mutex);
+        if (m_tunnels.size() + m_openingTunnels >= kMostTunnels)
+            return fail(Errc::TooMany, fmt::format("{} tunnels are open, which is the most. Close one with "
+                                                   "tunnel_close; tunnel_list shows them.",
+                                                   kMostTunnels));
+        ++m_openingTunnels;
+    }
+    auto made = makeTunnel(session, wish);
+    TunnelInfo info;
+    auto lostMeanwhile = false;
+    {
+        std::scoped_lock const lock(m_mutex);
+        --m_openingTunnels;
+        if (!made)
+            return std::unexpected(std::move(made).error());
+        info = made->info;
+        lostMeanwhile = !m_sessions.contains(sessionId);
+        if (!lostMeanwhile) {
+            m_sessions.at(sessionId).info.lastUsedAt = std::chrono::system_clock::now();
+            m_tunnels.emplace(info.id, *std::move(made));
+        }
+    }
+    if (lostMeanwhile) {
+        made->tunnel->close();
+        TRY(find(sessionId));
+        return fail(Errc::UnknownSession, "The session was closed while its tunnel was being opened.");
+    }
+    auto const host = stillTheSame(session.info.hostId, session.routeRevision);
+    auto const allowed = host ? requireFull(*host, "Opening a tunnel") : std::unexpected(host.error());
+    if (!allowed) {
+        static_cast<void>(closeTunnel(info.id));
+        return std::unexpected(allowed.error());
+    }
+    return info;
+}
+
+Result<void> AgentSessions::closeTunnel(std::string const& tunnelId)
+{
+    auto const taken = takeTunnels([&](TunnelEntry const& one) { return one.info.id == tunnelId; });
+    if (taken.empty())
+        return fail(
+            Errc::UnknownTunnel,
+            fmt::format("There is no open tunnel {}. tunnel_list shows those that there are.", tunnelId));
+    taken.front().tunnel->close();
+    return {};
+}
+
+std::vector<TunnelInfo> AgentSessions::tunnels()
+{
+    removeLost();
+    std::vector<TunnelInfo> all;
+    std::scoped_lock const lock(m_mutex);
+    for (auto const& [id, entry] : m_tunnels) {
+        all.push_back(entry.info);
+        all.back().counts = entry.tunnel->counts();
+    }
+    return all;
+}
+
+} // namespace termalin::mcp

@@ -1,0 +1,220 @@
+#include "mcp-stdio/authorize.h"
+
+#include <fmt/format.h>
+#include <vector>
+
+#include "core/audit.h"
+#include "core/log.h"
+#include "core/path_policy.h"
+#include "core/settings.h"
+#include "core/store.h"
+#include "mcp-stdio/tool.h"
+
+namespace termalin::mcp {
+namespace {
+
+std::string textOf(Args const& args, std::string_view name)
+{
+    auto const& value = args.raw(name);
+    return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+/// What the audit says that a call is about: its command, path or target.
+std::string subjectOf(Args const& args)
+{
+    for (auto const* const name : {"command", "path", "tunnel"})
+        if (auto text = textOf(args, name); !text.empty())
+            return text;
+    if (auto const target = textOf(args, "remoteHost"); !target.empty())
+        return fmt::format("tunnel to {}:{}", target, args.raw("remotePort").dump());
+    return textOf(args, "session");
+}
+
+std::int64_t bytesOf(Json const& result)
+{
+    for (auto const* const name : {"outputBytes", "size"})
+        if (auto const found = result.find(name); found != result.end() && found->is_number_integer())
+            return found->get<std::int64_t>();
+    return 0;
+}
+
+} // namespace
+
+Result<void> requireNotStopped(Paths const& paths)
+{
+    if (!Settings::load(paths.settings).agentsStopped)
+        return {};
+    return fail(Errc::ConsentRequired,
+                "The person has stopped all agents. Only they can lift this, in the app or "
+                "with 'termalin-mcp agents resume'; do not try again until they say so.");
+}
+
+Result<void> requireOpen(Host const& host)
+{
+    if (host.policy == AgentPolicy::Blocked)
+        return fail(Errc::BlockedByPolicy,
+                    fmt::format("Host '{0}' is closed to agents. The person can open it in the app or with "
+                                "'termalin-mcp host set {0} --policy allowlist' (or full).",
+                                host.name));
+    if (host.id == kLocalHostId)
+        return fail(Errc::Unsupported, "This computer's own shell can only be used through the running app's "
+                                       "terminal tabs.");
+    return {};
+}
+
+Result<void> requireFull(Host const& host, std::string_view what)
+{
+    TRY(requireOpen(host));
+    if (host.policy == AgentPolicy::Full)
+        return {};
+    return fail(
+        Errc::NeedsFullAccess,
+        fmt::format("{} needs full access, and host '{}' has an allowlist. The person can grant full access "
+                    "in the app or with 'termalin-mcp host set {} --policy full'.",
+                    what, host.name, host.name));
+}
+
+Result<CommandRuling> ruleOnCommand(Host const& host, std::string_view command, LoginShell shell)
+{
+    TRY(requireOpen(host));
+    if (host.policy == AgentPolicy::Full)
+        return CommandRuling{.toRun = std::string(command), .because = "policy: full"};
+    std::vector<CommandRule> rules;
+    for (auto const& text : host.rules) {
+        auto rule = CommandRule::parse(text);
+        if (!rule)
+            return fail(
+                Errc::NotInAllowlist,
+                fmt::format("A rule of host '{}' cannot be read, so none is applied. The person has to "
+                            "correct its rules with 'termalin-mcp host set {} --allow RULE'.",
+                            host.name, host.name));
+        rules.push_back(*std::move(rule));
+    }
+    TRY_LET(auto admitted, admitCommand(command, rules, shell));
+    return CommandRuling{.toRun = std::move(admitted.quoted), .because = "rule: " + admitted.rule};
+}
+
+Result<std::string> ruleOnRead(Host const& host, std::string_view path)
+{
+    TRY(requireOpen(host));
+    if (host.policy == AgentPolicy::Full)
+        return std::string("policy: full");
+    std::vector<PathPattern> patterns;
+    for (auto const& text : host.reads) {
+        auto pattern = PathPattern::parse(text);
+        if (!pattern)
+            return fail(
+                Errc::NotInAllowlist,
+                fmt::format("A readable path of host '{}' cannot be read, so none is applied. The person "
+                            "has to correct them with 'termalin-mcp host set {} --allow-read PATTERN'.",
+                            host.name, host.name));
+        patterns.push_back(*std::move(pattern));
+    }
+    TRY_LET(auto const pattern, admitPath(path, patterns));
+    return "readable: " + pattern;
+}
+
+Result<Host> findOpenHost(Store& store, Paths const& paths, std::string_view idOrName)
+{
+    TRY(requireNotStopped(paths));
+    TRY_LET(auto host, store.findHost(idOrName));
+    TRY(requireOpen(host));
+    return host;
+}
+
+Result<Admission> PolicyGate::judgeHost(Tool const& tool, Args const& args, std::string& hostName)
+{
+    auto wanted = textOf(args, "host");
+    if (auto const session = textOf(args, "session"); wanted.empty() && !session.empty()) {
+        TRY_LET(wanted, m_hostOfSession(session));
+    }
+    TRY_LET(auto host, m_store.findHost(wanted));
+    hostName = host.name;
+    Admission admission{.host = host, .because = fmt::format("policy: {}", toString(host.policy))};
+    if (tool.gate == Gate::FullAccessHost) {
+        TRY(requireFull(host, tool.name.starts_with("tunnel") ? "Opening a tunnel" : "Writing a file"));
+        return admission;
+    }
+    TRY(requireOpen(host));
+    // Before any connection is made the laxer reading is used; the handler asks again once it knows the
+    // server's login shell, and in what form a path exists there.
+    if (args.raw("command").is_string()) {
+        TRY_LET(auto const ruling, ruleOnCommand(host, textOf(args, "command"), LoginShell::Posix));
+        admission.because = ruling.because;
+    } else if (args.raw("path").is_string()) {
+        TRY_LET(admission.because, ruleOnRead(host, textOf(args, "path")));
+    }
+    return admission;
+}
+
+Result<Admission> PolicyGate::judge(Tool const& tool, Args const& args, std::string& hostName)
+{
+    TRY(requireNotStopped(m_paths));
+    auto const settings = Settings::load(m_paths.settings);
+    switch (tool.gate) {
+    case Gate::Open: return Admission{.host = {}, .because = "open"};
+    case Gate::HostPolicy:
+    case Gate::FullAccessHost: return judgeHost(tool, args, hostName);
+    case Gate::AgentInTerminal:
+    case Gate::AgentMayRun:
+        if (!settings.agentsInTerminal)
+            return fail(Errc::ConsentRequired,
+                        "\"Agent in Terminal\" is off. The person can switch it on in the "
+                        "app's settings.");
+        if (tool.gate == Gate::AgentMayRun && settings.agentsMayRun == AgentsMayRun::No)
+            return fail(Errc::ConsentRequired,
+                        "\"Let agents run commands\" is off. The person can switch it on in "
+                        "the app's settings.");
+        return Admission{.host = {}, .because = "settings"};
+    case Gate::DataGrant: // each connection's own grant is the app's to judge
+        return Admission{.host = {}, .because = "settings"};
+    case Gate::Never: break;
+    }
+    return fail(Errc::Internal, fmt::format("The tool {} has no gate, so it cannot run.", tool.name));
+}
+
+Result<Admission> PolicyGate::admit(Tool const& tool, Args const& args, Call const& call)
+{
+    AuditCall line{.client = call.client.version.empty() ? call.client.name
+                                                         : call.client.name + ' ' + call.client.version,
+                   .clientProgram = call.client.program,
+                   .tool = tool.name,
+                   .host = {},
+                   .subject = subjectOf(args),
+                   .decision = {},
+                   .because = {}};
+    auto admission = judge(tool, args, line.host);
+    if (line.host.empty())
+        line.host = textOf(args, "host");
+    line.decision = admission ? "allowed" : "refused";
+    line.because = admission
+                       ? admission->because
+                       : fmt::format("{}: {}", toString(admission.error().code), admission.error().message);
+    if (!admission) {
+        if (auto const written = m_audit.note(line); !written)
+            log(LogLevel::Error, "audit", "A refusal could not be recorded: {}", written.error().message);
+        return admission;
+    }
+    TRY_LET(admission->auditNumber, m_audit.begin(line));
+    return admission;
+}
+
+void PolicyGate::finished(Tool const& /*tool*/, Admission const& admission, Result<Json> const& outcome,
+                          std::chrono::milliseconds took)
+{
+    AuditOutcome line;
+    line.milliseconds = took.count();
+    if (!outcome) {
+        line.result = toString(outcome.error().code);
+    } else {
+        line.bytes = bytesOf(*outcome);
+        if (auto const code = outcome->find("exitCode"); code != outcome->end() && code->is_number_integer())
+            line.exitCode = code->get<int>();
+        if (auto const how = outcome->find("completion"); how != outcome->end() && *how != "exit")
+            line.note = how->get<std::string>();
+    }
+    if (auto const written = m_audit.end(admission.auditNumber, line); !written)
+        log(LogLevel::Error, "audit", "The end of a call could not be recorded: {}", written.error().message);
+}
+
+} // namespace termalin::mcp

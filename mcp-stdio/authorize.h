@@ -1,0 +1,71 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/command_policy.h"
+#include "core/hosts.h"
+#include "core/paths.h"
+#include "core/result.h"
+#include "mcp-stdio/services.h"
+
+namespace termalin::mcp {
+
+/// Rulings on a host as it is saved at this moment: pure, nothing is read or remembered.
+
+/// Errors: BlockedByPolicy; Unsupported for this computer's own shell once it is not blocked.
+[[nodiscard]] Result<void> requireOpen(Host const& host);
+
+/// Errors: as requireOpen; NeedsFullAccess. `what` begins the message: "Opening a tunnel".
+[[nodiscard]] Result<void> requireFull(Host const& host, std::string_view what);
+
+struct CommandRuling {
+    std::string toRun;   ///< What is handed to the server: on an allowlist host the words quoted again.
+    std::string because; ///< "policy: full", "rule: ls **"
+};
+/// Errors: as requireOpen; NotInAllowlist, whose message says what the person can do. A rule that does not
+/// parse refuses everything: it is never skipped.
+[[nodiscard]] Result<CommandRuling> ruleOnCommand(Host const& host, std::string_view command,
+                                                  LoginShell shell);
+
+/// Which policy or readable path admits reading `path`. Errors: as ruleOnCommand.
+[[nodiscard]] Result<std::string> ruleOnRead(Host const& host, std::string_view path);
+
+/// Errors: ConsentRequired when the person has stopped all agents.
+[[nodiscard]] Result<void> requireNotStopped(Paths const& paths);
+
+/// `agents.stopped` first, then the host afresh from the store. Errors: ConsentRequired, UnknownHost,
+/// BlockedByPolicy, Unsupported.
+[[nodiscard]] Result<Host> findOpenHost(Store& store, Paths const& paths, std::string_view idOrName);
+
+/// The host of an open session by the session's id. Errors: UnknownSession, NotConnected and others that say
+/// what became of it.
+using HostOfSession = std::function<Result<std::string>(std::string const& sessionId)>;
+
+/// Judges each call by its row's gate, from the store and settings.json as they are at that moment, and keeps
+/// the audit of it.
+class PolicyGate : public Gatekeeper {
+public:
+    /// `store`, `audit` and what `hostOfSession` reaches must outlive this.
+    PolicyGate(Store& store, Audit& audit, Paths paths, HostOfSession hostOfSession)
+        : m_store(store), m_audit(audit), m_paths(std::move(paths)), m_hostOfSession(std::move(hostOfSession))
+    {
+    }
+
+    Result<Admission> admit(Tool const& tool, Args const& args, Call const& call) override;
+    void finished(Tool const& tool, Admission const& admission, Result<Json> const& outcome,
+                  std::chrono::milliseconds took) override;
+
+private:
+    Result<Admission> judge(Tool const& tool, Args const& args, std::string& hostName);
+    Result<Admission> judgeHost(Tool const& tool, Args const& args, std::string& hostName);
+
+    Store& m_store;
+    Audit& m_audit;
+    Paths m_paths;
+    HostOfSession m_hostOfSession;
+};
+
+} // namespace termalin::mcp
