@@ -1,7 +1,7 @@
 # The SSH library: libssh2 1.11.1 or later, static, with the patches of packaging/libssh2.
 # See docs/decisions/001-libssh2.md for why an older one will not do.
 
-option(TERMALIN_SYSTEM_LIBSSH2 "Use the system's libssh2 (1.11.1 or later) in place of the patched one" OFF)
+option(TERMALIN_SYSTEM_LIBSSH2 "Use the system's libssh2, which must carry the patches of packaging/libssh2" OFF)
 # Shared by the presets that have no sanitizer; a sanitized build has a sanitized libssh2 of its own, since the patches are ours.
 set(libssh2_flags "")
 set(libssh2_prefix "${PROJECT_SOURCE_DIR}/build/libssh2")
