@@ -332,8 +332,8 @@ private:
                                      shown(pattern), option));
             }
             auto const& before = m_patterns[i - 1];
-            if (i > 1 && isWild(pattern) && before.starts_with('-') && before != "-" && before != "--" &&
-                !isWild(before))
+            if (i > 1 && pattern.starts_with(kAnyRun) && before.starts_with('-') && before != "-" &&
+                before != "--" && !isWild(before))
                 warn(fmt::format("{} {} lets an agent choose what follows {}.", before, shown(pattern),
                                  before));
         }
