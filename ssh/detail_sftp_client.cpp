@@ -48,8 +48,9 @@ Result<void> SftpClient::start(CallLimits const& limits)
     }
     auto const version = sftp::parseVersion(message->bytes());
     if (!version || version->version != 3)
-        return fail(Errc::Unsupported, m_server + " does not speak version 3 of SFTP; run \"cat\" or \"base64\" there "
-                                                  "instead.");
+        return fail(Errc::Unsupported,
+                    m_server + " does not speak version 3 of SFTP; run \"cat\" or \"base64\" there "
+                               "instead.");
     m_posixRename = version->has("posix-rename@openssh.com", "1");
     m_fsync = version->has("fsync@openssh.com", "1");
     m_statvfs = version->has("statvfs@openssh.com", "2");
@@ -67,7 +68,8 @@ Result<void> SftpClient::learnLimits(CallLimits const& limits)
         return {};
     // 255 KiB is what OpenSSH takes; beyond that only memory is gained. Less than 4 KiB cannot be meant.
     auto const within = [](std::uint64_t size, std::uint32_t otherwise) {
-        return size == 0 ? otherwise : static_cast<std::uint32_t>(std::clamp<std::uint64_t>(size, 4096, 261'120));
+        return size == 0 ? otherwise
+                         : static_cast<std::uint32_t>(std::clamp<std::uint64_t>(size, 4096, 261'120));
     };
     m_maxRead = within(known->read, m_maxRead);
     m_maxWrite = within(known->write, m_maxWrite);
@@ -106,8 +108,9 @@ Result<SftpClient::Answer> SftpClient::await(Id id, CallLimits const& limits)
         auto parsed = sftp::parseReply(message.bytes());
         auto const asked = parsed ? m_underWay.find(parsed->id) : m_underWay.end();
         if (asked == m_underWay.end()) {
-            auto error = parsed ? Error{Errc::Unsupported, m_server + " answered an SFTP request that was not made."}
-                                : parsed.error();
+            auto error =
+                parsed ? Error{Errc::Unsupported, m_server + " answered an SFTP request that was not made."}
+                       : parsed.error();
             m_wire->shut(error); // nothing that it says can be trusted any more
             impl(*m_connection).wake();
             return std::unexpected(std::move(error));
@@ -144,7 +147,8 @@ SftpClient::Id SftpClient::sendPath(Type type, std::string_view path)
     return send(std::move(message));
 }
 
-SftpClient::Id SftpClient::sendOpen(std::string_view path, std::uint32_t flags, sftp::Attributes const& attributes)
+SftpClient::Id SftpClient::sendOpen(std::string_view path, std::uint32_t flags,
+                                    sftp::Attributes const& attributes)
 {
     auto message = request(Type::Open);
     message.text(path).number(flags).attributes(attributes);
@@ -186,8 +190,8 @@ void SftpClient::close(std::string_view handle)
     m_underWay[sendPath(Type::Close, handle)] = false;
 }
 
-Result<SftpClient::Answer> SftpClient::awaitRefusable(Id id, std::string_view attempted, std::string_view path,
-                                                      CallLimits const& limits)
+Result<SftpClient::Answer> SftpClient::awaitRefusable(Id id, std::string_view attempted,
+                                                      std::string_view path, CallLimits const& limits)
 {
     TRY_LET(auto answer, await(id, limits));
     if (auto const* const status = std::get_if<sftp::Status>(&answer.reply.body);
@@ -196,7 +200,8 @@ Result<SftpClient::Answer> SftpClient::awaitRefusable(Id id, std::string_view at
     return answer;
 }
 
-Result<void> SftpClient::ok(Id id, std::string_view attempted, std::string_view path, CallLimits const& limits)
+Result<void> SftpClient::ok(Id id, std::string_view attempted, std::string_view path,
+                            CallLimits const& limits)
 {
     TRY_LET(auto const answer, awaitRefusable(id, attempted, path, limits));
     if (!std::holds_alternative<sftp::Status>(answer.reply.body))
@@ -243,14 +248,17 @@ Error SftpClient::refusal(sftp::Reply const& reply, std::string_view attempted, 
     case Code::NoSuchFile: return {Errc::NotFound, what + ": there is no such file or folder.", source};
     case Code::PermissionDenied:
         return {Errc::PermissionDenied, what + ": this login is not permitted to.", source};
-    case Code::OpUnsupported: return {Errc::Unsupported, what + ": its SFTP program has no such request.", source};
+    case Code::OpUnsupported:
+        return {Errc::Unsupported, what + ": its SFTP program has no such request.", source};
     case Code::NoConnection:
     case Code::ConnectionLost: return {Errc::Unreachable, what + ": it has lost its own connection.", source};
     default: {
         // The protocol has one code for a read-only file system, a busy file, a limit and all the rest.
         auto const said = visible(status->message).substr(0, 200);
         return {Errc::PermissionDenied,
-                what + (said.empty() || said == "Failure" ? ", and does not say why." : ": \"" + said + "\"."), source};
+                what +
+                    (said.empty() || said == "Failure" ? ", and does not say why." : ": \"" + said + "\"."),
+                source};
     }
     }
 }

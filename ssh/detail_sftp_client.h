@@ -17,7 +17,8 @@ namespace termalin::ssh {
 class SftpClient {
 public:
     /// INIT, VERSION and the limits. Errors: as SftpWire::receive.
-    static Result<std::unique_ptr<SftpClient>> open(std::shared_ptr<Connection> connection, CallLimits const& limits);
+    static Result<std::unique_ptr<SftpClient>> open(std::shared_ptr<Connection> connection,
+                                                    CallLimits const& limits);
     ~SftpClient();
     SftpClient(SftpClient const&) = delete;
     SftpClient& operator=(SftpClient const&) = delete;
@@ -46,20 +47,23 @@ public:
     Id sendRead(std::string_view handle, std::uint64_t offset, std::uint32_t size);
     Id sendSet(std::string_view handle, sftp::Attributes const& attributes);
     Id sendRename(std::string_view from, std::string_view to); ///< posix-rename where there is one.
-    Id sendFsync(std::string_view handle);                      ///< Only if canFsync().
+    Id sendFsync(std::string_view handle);                     ///< Only if canFsync().
 
     // Their answers. `attempted` and `path` are for the message: "open", "/etc/x".
     Result<void> ok(Id id, std::string_view attempted, std::string_view path, CallLimits const& limits);
-    Result<std::string> handle(Id id, std::string_view attempted, std::string_view path, CallLimits const& limits);
+    Result<std::string> handle(Id id, std::string_view attempted, std::string_view path,
+                               CallLimits const& limits);
     Result<sftp::Attributes> attributes(Id id, std::string_view attempted, std::string_view path,
                                         CallLimits const& limits);
     /// The one name of a REALPATH or READLINK.
-    Result<std::string> name(Id id, std::string_view attempted, std::string_view path, CallLimits const& limits);
+    Result<std::string> name(Id id, std::string_view attempted, std::string_view path,
+                             CallLimits const& limits);
     /// CLOSE, whose answer nobody waits for.
     void close(std::string_view handle);
 
     /// An Error out of an answer that is no success.
-    [[nodiscard]] Error refusal(sftp::Reply const& reply, std::string_view attempted, std::string_view path) const;
+    [[nodiscard]] Error refusal(sftp::Reply const& reply, std::string_view attempted,
+                                std::string_view path) const;
     /// Whether the server itself said no: the line still works.
     [[nodiscard]] static bool said(Error const& error) { return error.source.starts_with("sftp status"); }
     /// Room on the file system of `path`, where the server can tell.

@@ -86,8 +86,8 @@ Result<void> SftpUpload::follow(Place& place)
             place.old = *attributes;
             return {};
         }
-        TRY_LET(auto const target,
-                m_client.name(m_client.sendPath(Type::Readlink, place.path), "read the link", place.path, m_limits));
+        TRY_LET(auto const target, m_client.name(m_client.sendPath(Type::Readlink, place.path),
+                                                 "read the link", place.path, m_limits));
         auto const absolute = target.starts_with('/') ? target : within(folderOf(place.path), target);
         auto const real = realPath(absolute);
         if (!real && real.error().code == Errc::NotFound)
@@ -101,8 +101,8 @@ Result<void> SftpUpload::follow(Place& place)
 /// Asks for the right to write the file by opening it, without a change to it.
 Result<RemoteHandle> SftpUpload::openOld(Place& place)
 {
-    auto opened =
-        m_client.handle(m_client.sendOpen(place.path, sftp::kOpenWrite, {}), "write to", place.path, m_limits);
+    auto opened = m_client.handle(m_client.sendOpen(place.path, sftp::kOpenWrite, {}), "write to", place.path,
+                                  m_limits);
     if (opened)
         return RemoteHandle(m_client, *std::move(opened));
     auto const& error = opened.error();
@@ -178,15 +178,15 @@ Result<std::optional<Upload>> SftpUpload::fillAndRename(Place const& place, std:
     if (auto const finished = finish(file, place, m_limits, mode); !finished)
         return inPlaceOr(finished.error());
     TRY(stopped());
-    if (auto const renamed =
-            m_client.ok(m_client.sendRename(temporary, place.path), "put the new file in the place of", place.path,
-                        m_limits);
+    if (auto const renamed = m_client.ok(m_client.sendRename(temporary, place.path),
+                                         "put the new file in the place of", place.path, m_limits);
         !renamed)
         return inPlaceOr(renamed.error());
     return Upload{place.path, m_size, !place.old, place.old ? Replaced::Renamed : Replaced::No};
 }
 
-Result<void> SftpUpload::adoptOwner(RemoteHandle const& file, sftp::Attributes const& old, std::string const& path)
+Result<void> SftpUpload::adoptOwner(RemoteHandle const& file, sftp::Attributes const& old,
+                                    std::string const& path)
 {
     if (!old.owner)
         return {};
@@ -212,13 +212,15 @@ Result<std::size_t> SftpUpload::fill(char* room, std::size_t size)
     return have;
 }
 
-Result<std::uint64_t> SftpUpload::writeAll(std::string const& handle, Place const& place, CallLimits const& limits)
+Result<std::uint64_t> SftpUpload::writeAll(std::string const& handle, Place const& place,
+                                           CallLimits const& limits)
 {
     std::deque<std::pair<SftpClient::Id, std::uint32_t>> flying;
     std::uint64_t offset = 0, confirmed = 0;
     for (bool more = true; more || !flying.empty();) {
         while (more && offset - confirmed < kWriteAhead) {
-            auto const left = m_source.size ? *m_source.size - std::min(*m_source.size, offset) : m_client.maxWrite();
+            auto const left =
+                m_source.size ? *m_source.size - std::min(*m_source.size, offset) : m_client.maxWrite();
             auto const size = static_cast<std::uint32_t>(std::min<std::uint64_t>(m_client.maxWrite(), left));
             auto message = m_client.request(Type::Write);
             message.text(handle).number64(offset);
@@ -235,8 +237,9 @@ Result<std::uint64_t> SftpUpload::writeAll(std::string const& handle, Place cons
         auto const [id, size] = flying.front();
         flying.pop_front();
         if (auto const written = m_client.ok(id, "write to", place.path, limits); !written)
-            return std::unexpected(SftpClient::said(written.error()) ? writeRefused(written.error(), place, confirmed)
-                                                              : written.error());
+            return std::unexpected(SftpClient::said(written.error())
+                                       ? writeRefused(written.error(), place, confirmed)
+                                       : written.error());
         confirmed += size;
     }
     return confirmed;

@@ -169,7 +169,8 @@ void SftpWire::read()
     for (;;) {
         auto const inHeader = !m_coming;
         auto* const to = inHeader ? m_header.data() : m_coming->m_bytes.get();
-        auto const got = m_channel->read(to + m_have, (inHeader ? m_header.size() : m_coming->m_size) - m_have);
+        auto const got =
+            m_channel->read(to + m_have, (inHeader ? m_header.size() : m_coming->m_size) - m_have);
         if (!got)
             return;
         if (!*got) {
@@ -177,10 +178,10 @@ void SftpWire::read()
             return;
         }
         if (**got == 0) {
-            fail(m_answered
-                     ? Error{Errc::Unreachable, m_server + " ended its SFTP program; what was under way may or may "
-                                                           "not have been done."}
-                     : noSftp("its SFTP program ended before it said a word"));
+            fail(m_answered ? Error{Errc::Unreachable,
+                                    m_server + " ended its SFTP program; what was under way may or may "
+                                               "not have been done."}
+                            : noSftp("its SFTP program ended before it said a word"));
             return;
         }
         m_have += **got;
@@ -195,8 +196,9 @@ void SftpWire::read()
             size = size << 8U | static_cast<unsigned char>(c);
         if (size == 0 || size > sftp::kMaxMessage) {
             // Four letters are more than a million: a start-up file that prints something.
-            fail(noSftp(m_answered ? "it sent a message of impossible length"
-                                   : "what it sent is not SFTP; a start-up file of the account may print text"));
+            fail(noSftp(m_answered
+                            ? "it sent a message of impossible length"
+                            : "what it sent is not SFTP; a start-up file of the account may print text"));
             return;
         }
         m_coming = SftpMessage(m_pool, size);
@@ -217,9 +219,10 @@ void SftpWire::gotMessage()
 
 Error SftpWire::noSftp(std::string_view what) const
 {
-    return {Errc::Unsupported, m_server + " has no SFTP for this login (" + std::string(what) +
-                                   "). Run a command there instead: \"cat FILE\" or \"base64 FILE\" reads a file, "
-                                   "\"printf\" or \"base64 -d\" into a file writes one."};
+    return {Errc::Unsupported,
+            m_server + " has no SFTP for this login (" + std::string(what) +
+                "). Run a command there instead: \"cat FILE\" or \"base64 FILE\" reads a file, "
+                "\"printf\" or \"base64 -d\" into a file writes one."};
 }
 
 } // namespace termalin::ssh

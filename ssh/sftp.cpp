@@ -60,7 +60,8 @@ public:
                               std::function<Result<void>(std::string_view)> const& sink)
     {
         // Looked at before it is opened: opening a pipe or a device may hang or have an effect.
-        TRY_LET(auto const seen, m_client.attributes(m_client.sendPath(Type::Stat, m_path), "read", m_path, m_limits));
+        TRY_LET(auto const seen,
+                m_client.attributes(m_client.sendPath(Type::Stat, m_path), "read", m_path, m_limits));
         TRY(admit(seen, limit));
         TRY_LET(auto handle,
                 m_client.handle(m_client.sendOpen(m_path, sftp::kOpenRead, {}), "read", m_path, m_limits));
@@ -80,7 +81,8 @@ private:
         std::uint32_t size;
     };
 
-    [[nodiscard]] Result<void> admit(sftp::Attributes const& attributes, std::optional<std::uint64_t> limit) const
+    [[nodiscard]] Result<void> admit(sftp::Attributes const& attributes,
+                                     std::optional<std::uint64_t> limit) const
     {
         if (!attributes.isRegular())
             return fail(Errc::InvalidArgument, quotedPath(m_path) + " is " + std::string(attributes.kind()) +
@@ -100,8 +102,8 @@ private:
         while (m_asked < kReadAhead && (m_next < m_expected || !m_beyond)) {
             m_beyond = m_next >= m_expected;
             auto const size = m_beyond ? m_client.maxRead()
-                                       : static_cast<std::uint32_t>(
-                                             std::min<std::uint64_t>(m_client.maxRead(), m_expected - m_next));
+                                       : static_cast<std::uint32_t>(std::min<std::uint64_t>(
+                                             m_client.maxRead(), m_expected - m_next));
             m_pieces.push_back({m_client.sendRead(m_file.get(), m_next, size), m_next, size});
             m_next += size;
             m_asked += size;
@@ -162,7 +164,8 @@ public:
     {
         TRY_LET(m_listing.path,
                 m_client.name(m_client.sendPath(Type::Realpath, m_path), "find", m_path, m_limits));
-        auto opened = m_client.handle(m_client.sendPath(Type::Opendir, m_listing.path), "list", m_listing.path, m_limits);
+        auto opened = m_client.handle(m_client.sendPath(Type::Opendir, m_listing.path), "list",
+                                      m_listing.path, m_limits);
         if (!opened)
             return std::unexpected(notAFolder(opened.error()));
         RemoteHandle const folder(m_client, *std::move(opened));
@@ -176,8 +179,8 @@ private:
     /// OpenSSH calls a file a folder that does not exist.
     Error notAFolder(Error error)
     {
-        auto const is =
-            m_client.attributes(m_client.sendPath(Type::Stat, m_listing.path), "list", m_listing.path, m_limits);
+        auto const is = m_client.attributes(m_client.sendPath(Type::Stat, m_listing.path), "list",
+                                            m_listing.path, m_limits);
         if (is && is->mode && !is->isDir())
             return {Errc::InvalidArgument,
                     quotedPath(m_listing.path) + " is " + std::string(is->kind()) + ", not a folder."};
@@ -257,7 +260,8 @@ class SftpImpl final : public Sftp {
 public:
     explicit SftpImpl(std::unique_ptr<SftpClient> client) : m_client(std::move(client)) {}
 
-    Result<std::string> realPath(std::string_view path, Deadline deadline, std::stop_token const& stop) override
+    Result<std::string> realPath(std::string_view path, Deadline deadline,
+                                 std::stop_token const& stop) override
     {
         return call(deadline, stop, [&](CallLimits const& limits) {
             return m_client->name(m_client->sendPath(Type::Realpath, path), "find", path, limits);
@@ -293,7 +297,8 @@ public:
         });
     }
 
-    Result<std::uint64_t> download(std::string_view path, std::function<Result<void>(std::string_view)> const& sink,
+    Result<std::uint64_t> download(std::string_view path,
+                                   std::function<Result<void>(std::string_view)> const& sink,
                                    Deadline deadline, std::stop_token const& stop) override
     {
         return call(deadline, stop, [&](CallLimits const& limits) {
@@ -318,8 +323,8 @@ public:
     }
 
     Result<Upload> upload(std::string_view path,
-                          std::function<Result<std::size_t>(char*, std::size_t)> const& source, Deadline deadline,
-                          std::stop_token const& stop) override
+                          std::function<Result<std::size_t>(char*, std::size_t)> const& source,
+                          Deadline deadline, std::stop_token const& stop) override
     {
         return call(deadline, stop, [&](CallLimits const& limits) {
             return SftpUpload(*m_client, {.read = source, .size = {}, .rewind = {}}, limits).run(path);
@@ -355,7 +360,8 @@ private:
             auto info = describe(std::string(path), attributes, {});
             if (!info.isLink)
                 return info;
-            auto where = m_client->name(m_client->sendPath(Type::Readlink, path), "read the link", path, limits);
+            auto where =
+                m_client->name(m_client->sendPath(Type::Readlink, path), "read the link", path, limits);
             auto const is =
                 m_client->attributes(m_client->sendPath(Type::Stat, path), "look at", path, limits);
             info.linkTarget = where ? *std::move(where) : std::string();

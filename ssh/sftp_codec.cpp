@@ -232,7 +232,8 @@ Result<Reply> parseReply(std::string_view message)
 
 bool ServerVersion::has(std::string_view name, std::string_view value) const
 {
-    return std::ranges::any_of(extensions, [&](auto const& e) { return e.first == name && e.second == value; });
+    return std::ranges::any_of(extensions,
+                               [&](auto const& e) { return e.first == name && e.second == value; });
 }
 
 Result<ServerVersion> parseVersion(std::string_view message)

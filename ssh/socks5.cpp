@@ -1,7 +1,7 @@
 #include "ssh/socks5.h"
 
-#include <array>
 #include <arpa/inet.h>
+#include <array>
 #include <netinet/in.h>
 
 namespace termalin::ssh {
@@ -48,8 +48,9 @@ std::string Socks5::take(std::string_view bytes)
     switch (m_part) {
     case Part::Methods:
         if (m_have[0] != kVersion)
-            return refuse({}, m_have[0] == 4 ? "A client spoke SOCKS version 4; this proxy speaks version 5 only."
-                                             : "A client did not speak SOCKS; set it to a SOCKS5 proxy.");
+            return refuse({}, m_have[0] == 4
+                                  ? "A client spoke SOCKS version 4; this proxy speaks version 5 only."
+                                  : "A client did not speak SOCKS; set it to a SOCKS5 proxy.");
         next(Part::MethodList, byteOf(m_have[1]));
         return m_wants == 0 ? methods() : std::string();
     case Part::MethodList: return methods();
@@ -100,7 +101,8 @@ std::string Socks5::address()
         m_host = m_have.substr(0, size);
         for (char const c : m_host)
             if (byteOf(c) <= 0x20 || byteOf(c) == 0x7f)
-                return refuse(reply(Answer::GeneralFailure), "A client asked for a host name with a blank in it.");
+                return refuse(reply(Answer::GeneralFailure),
+                              "A client asked for a host name with a blank in it.");
     } else {
         std::array<char, INET6_ADDRSTRLEN> text{};
         ::inet_ntop(m_addressType == kIpv4 ? AF_INET : AF_INET6, m_have.data(), text.data(), text.size());

@@ -35,7 +35,10 @@ public:
     std::string take(std::string_view bytes);
 
     [[nodiscard]] State state() const noexcept { return m_state; }
-    [[nodiscard]] std::string const& host() const noexcept { return m_host; } ///< A name, or a numeric address.
+    [[nodiscard]] std::string const& host() const noexcept
+    {
+        return m_host;
+    } ///< A name, or a numeric address.
     [[nodiscard]] std::uint16_t port() const noexcept { return m_port; }
     [[nodiscard]] std::string const& problem() const noexcept { return m_problem; } ///< Why Refused.
 

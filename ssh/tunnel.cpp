@@ -95,7 +95,7 @@ Socks5::Answer answerTo(Error const& why)
         return Socks5::Answer::NotAllowed;
     // SSH does not say whether the target refused or could not be reached, and the first is the usual case.
     return why.message.find("connect failed") != std::string::npos ? Socks5::Answer::ConnectionRefused
-                                                                    : Socks5::Answer::GeneralFailure;
+                                                                   : Socks5::Answer::GeneralFailure;
 }
 
 void pump(ConnectionImpl& connection, std::shared_ptr<Counted> counted, UniqueFd stream, std::string host,
@@ -219,7 +219,9 @@ public:
             if (errno == EINTR || errno == ECONNABORTED)
                 continue;
             if (errno != EAGAIN) {
-                m_state->note(systemError(Errc::TooMany, "A connection to the tunnel could not be taken", errno).message);
+                m_state->note(
+                    systemError(Errc::TooMany, "A connection to the tunnel could not be taken", errno)
+                        .message);
                 m_paused = true;
                 m_pause = Deadline::in(kPause);
             }
@@ -250,7 +252,8 @@ private:
         }
         auto counted = std::make_shared<Counted>(m_state);
         if (request.kind == TunnelKind::Dynamic) {
-            m_connection.post(std::make_shared<SocksClient>(m_connection, std::move(counted), std::move(client)));
+            m_connection.post(
+                std::make_shared<SocksClient>(m_connection, std::move(counted), std::move(client)));
             return;
         }
         if (auto const refused = m_state->refusal()) {
@@ -322,8 +325,9 @@ Result<void> check(TunnelRequest const& request)
         return {};
     if (request.remoteHost.empty() || request.remoteHost.size() > 255 ||
         request.remoteHost.find_first_of(std::string_view(" \t\r\n\0/", 6)) != std::string::npos)
-        return fail(Errc::InvalidArgument, "A tunnel needs the name or address of the host that it leads to, not \"" +
-                                               visible(request.remoteHost) + "\".");
+        return fail(Errc::InvalidArgument,
+                    "A tunnel needs the name or address of the host that it leads to, not \"" +
+                        visible(request.remoteHost) + "\".");
     if (request.remotePort == 0)
         return fail(Errc::InvalidArgument, "A tunnel needs the port that it leads to, 1 to 65535.");
     return {};
@@ -349,7 +353,8 @@ Result<std::pair<UniqueFd, std::uint16_t>> listenOn(std::uint16_t port)
                         "errno " + std::to_string(number));
         if (number == EACCES)
             return fail(Errc::InvalidArgument,
-                        wanted + " may not be used by this account; choose one from 1024 on, or 0 for a free one.",
+                        wanted +
+                            " may not be used by this account; choose one from 1024 on, or 0 for a free one.",
                         "errno " + std::to_string(number));
         return std::unexpected(systemError(Errc::TooMany, wanted + " could not be listened on", number));
     }
