@@ -12,7 +12,7 @@ namespace termalin::mcp {
 struct Line {
     enum class Problem : std::uint8_t { None, TooLong, TooDeep };
 
-    std::string_view text; ///< Without its end and a byte order mark; empty when there is a problem.
+    std::string_view text = {}; ///< Without its end and a byte order mark; empty when there is a problem.
     Problem problem = Problem::None;
     std::string
         id; ///< The JSON text of the top level's "id", if one could be read; whatever the rest is like.
