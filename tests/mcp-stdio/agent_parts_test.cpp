@@ -10,7 +10,7 @@
 #include "core/store.h"
 #include "mcp-stdio/background.h"
 #include "mcp-stdio/base64.h"
-#include "mcp-stdio/connector.h"
+#include "mcp-stdio/handshakes.h"
 #include "mcp-stdio/policy_watch.h"
 #include "mcp-stdio/random_id.h"
 #include "mcp-stdio/running.h"
