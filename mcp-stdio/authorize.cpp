@@ -111,9 +111,10 @@ Result<std::string> ruleOnRead(Host const& host, std::string_view path)
                             host.name, host.name));
         patterns.push_back(*std::move(pattern));
     }
-    TRY(admitPath(path, patterns));
-    auto const by = std::ranges::find_if(patterns, [&](PathPattern const& one) { return one.matches(path); });
-    return "readable: " + by->text();
+    TRY_LET(auto const asked, admitPath(path, patterns));
+    auto const by =
+        std::ranges::find_if(patterns, [&](PathPattern const& one) { return one.matches(asked); });
+    return "readable: " + (by == patterns.end() ? asked : by->text());
 }
 
 Result<Host> findOpenHost(Store& store, Paths const& paths, std::string_view idOrName)
