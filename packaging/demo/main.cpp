@@ -144,8 +144,7 @@ private:
     {
         heading("Meanwhile its person narrows what it may do: only `uname`");
         say("   $ termalin-mcp host set demo --policy allowlist --allow 'uname *'");
-        // A narrower policy with a first rule: the rule is what needs the --yes.
-        TRY(run({m_program, "host", "set", "demo", "--policy", "allowlist", "--allow", "uname *", "--yes"},
+        TRY(run({m_program, "host", "set", "demo", "--policy", "allowlist", "--allow", "uname *"},
                 Output::Hidden));
         TRY_LET(auto const admitted, call("ssh_exec", {{"host", "demo"}, {"command", "uname -s"}}));
         TRY(expect(admitted.value("exitCode", -1) == 0, "the admitted command runs"));
