@@ -1,7 +1,6 @@
 #include <cstdio>
 #include <string_view>
 
-#include "mcp-stdio/serve.h"
 #include "mcp-stdio/tools/tools.h"
 
 int main(int argc, char** argv)
@@ -14,6 +13,5 @@ int main(int argc, char** argv)
         std::puts(toLine(list).c_str());
         return 0;
     }
-    mcp::Services services;
-    return mcp::serveStdio(services);
+    return 2;
 }

@@ -117,7 +117,8 @@ Json ArgSpec::schema() const
     };
     switch (kind) {
     case Kind::String:
-        result["type"] = "string"; // its limits are left to validate(): they would double the list
+        result["type"] = "string";
+        limit("minLength", "maxLength");
         break;
     case Kind::Integer:
         result["type"] = "integer";
@@ -181,10 +182,8 @@ Json Tool::inputSchema() const
 
 Json Tool::listing(Effect shown) const
 {
-    Json annotations{{"readOnlyHint", shown == Effect::ReadOnly}};
-    if (gate == Gate::Open)
-        annotations["openWorldHint"] = false; // true is MCP's default
-    if (shown != Effect::ReadOnly)            // the two hints mean something only then
+    Json annotations{{"readOnlyHint", shown == Effect::ReadOnly}, {"openWorldHint", gate != Gate::Open}};
+    if (shown != Effect::ReadOnly) // the two hints mean something only then
         annotations["destructiveHint"] = shown == Effect::Destructive;
     Json entry{{"name", name},
                {"title", title},

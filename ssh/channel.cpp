@@ -162,6 +162,11 @@ bool Channel::atEnd() const
     return libssh2_channel_eof(m_raw) != 0;
 }
 
+bool Channel::closed() const
+{
+    return atEnd() && libssh2_channel_wait_closed(m_raw) == 0;
+}
+
 std::optional<int> Channel::exitStatus() const
 {
     auto const status = libssh2_channel_get_exit_status(m_raw);

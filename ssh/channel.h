@@ -69,6 +69,7 @@ public:
 
     /// The server has closed the channel, or has said that no more data comes.
     [[nodiscard]] bool atEnd() const;
+    [[nodiscard]] bool closed() const; ///< The server has closed it, and all that came has been read.
     [[nodiscard]] std::optional<int> exitStatus() const;
     [[nodiscard]] std::string exitSignal() const; ///< Without "SIG"; empty: none.
 

@@ -29,10 +29,7 @@ ConnectionImpl::ConnectionImpl(Parts parts)
 ConnectionImpl::~ConnectionImpl()
 {
     close();
-    if (m_thread.get_id() == std::this_thread::get_id())
-        m_thread.detach(); // the last owner was a task or callback of this very loop, which is at its end
-    else
-        m_thread.join();
+    m_thread.join();
 }
 
 void ConnectionImpl::close()
@@ -90,6 +87,19 @@ void ConnectionImpl::post(std::shared_ptr<Task> task)
 void ConnectionImpl::wake() const noexcept
 {
     ::eventfd_write(m_wake.get(), 1);
+}
+
+std::size_t ConnectionImpl::countCommand(std::string const& text)
+{
+    std::lock_guard const lock(m_mutex);
+    return ++m_commands[std::hash<std::string>()(text)];
+}
+
+std::size_t ConnectionImpl::timesUsed(std::string const& text) const
+{
+    std::lock_guard const lock(m_mutex);
+    auto const found = m_commands.find(std::hash<std::string>()(text));
+    return found == m_commands.end() ? 0 : found->second;
 }
 
 /// Steps every task, again while bytes came in or room came free: either may concern a task that already had
@@ -175,6 +185,7 @@ void ConnectionImpl::loop()
             break;
         }
         pass(tasks);
+        m_forced = session.forcedCommand();
         m_bytesIn = session.received();
         m_bytesOut = session.sent();
         if (m_closing) {

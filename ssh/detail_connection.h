@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <unordered_map>
 
 #include "core/unique_fd.h"
 #include "ssh/connection.h"
@@ -64,16 +65,22 @@ public:
     void post(std::shared_ptr<Task> task);
     /// Makes the loop step every task once more. Any thread.
     void wake() const noexcept;
-    /// Whether the caller runs on the connection's thread.
-    [[nodiscard]] bool onThread() const { return m_thread.get_id() == std::this_thread::get_id(); }
 
+    [[nodiscard]] bool onItsThread() const { return m_thread.get_id() == std::this_thread::get_id(); }
     [[nodiscard]] Route const& route() const noexcept { return m_parts.route; }
     [[nodiscard]] LoginContext const& context() const noexcept { return m_parts.context; }
     [[nodiscard]] std::string const& name() const { return m_parts.route.destination().name; }
 
+    /// The server runs a fixed command for the key that logged in.
+    [[nodiscard]] bool forcedCommand() const noexcept { return m_forced; }
+
     /// What helpers have found out about this server's markers; see detail_stop.h.
     enum class Markers : std::uint8_t { Unknown, Taken, Refused };
     std::atomic<Markers> markers = Markers::Unknown;
+    /// Counts a command that is handed over; how often the same text has been by now.
+    std::size_t countCommand(std::string const& text);
+    /// How often this text has been handed over on this connection.
+    [[nodiscard]] std::size_t timesUsed(std::string const& text) const;
 
 private:
     void loop();
@@ -85,6 +92,7 @@ private:
     Parts m_parts;
     UniqueFd m_wake; ///< eventfd; makes poll(2) return when something was posted
     std::atomic<bool> m_closing = false;
+    std::atomic<bool> m_forced = false;
     std::atomic<std::uint64_t> m_bytesIn = 0, m_bytesOut = 0;
 
     mutable std::mutex m_mutex; ///< guards what follows
@@ -92,8 +100,9 @@ private:
     bool m_ended = false;
     Error m_why;
     std::vector<std::function<void()>> m_onClosed;
+    std::unordered_map<std::size_t, std::size_t> m_commands; ///< hash of the text, times
 
-    std::mutex m_shellMutex;
+    std::timed_mutex m_shellMutex;
     std::optional<LoginShell> m_shell; ///< guarded by m_shellMutex
 
     // The connection's thread only.

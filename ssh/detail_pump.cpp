@@ -24,9 +24,9 @@ Pump::~Pump() = default;
 bool Pump::finish(std::optional<Error> const& why)
 {
     m_channel.reset();
-    m_stream.reset();
     if (!std::exchange(m_over, true) && m_events.onEnded)
         m_events.onEnded(why);
+    m_stream.reset(); // last: whoever sees the end of the stream finds the reason told
     return true;
 }
 

@@ -91,6 +91,8 @@ public:
     bool channelRefused(void const* who);
     /// When a caller that waits after a refusal should be stepped again.
     [[nodiscard]] Deadline openingWakeAt() const;
+    /// Lets no further session channel be opened from the queue until released as often.
+    void holdOpenings(bool hold) noexcept { m_holds += hold ? 1 : -1; }
     /// Session channels that the server still counts, those given up included.
     [[nodiscard]] std::size_t openChannels() const noexcept { return m_open; }
 
@@ -139,6 +141,7 @@ private:
     std::size_t m_limit = kMaxSessionChannels;
     Deadline::Clock::time_point m_retryAfter{};
     int m_retries = 0;
+    int m_holds = 0;
     Deadline::Clock::time_point m_lastFreed{};
     struct Retired {
         LIBSSH2_CHANNEL* channel;

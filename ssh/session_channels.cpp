@@ -15,7 +15,7 @@ bool Session::claimOpening(void const* who, bool counted)
         return claimOpeningAtOnce(who);
     if (std::ranges::find(m_queue, who) == m_queue.end())
         m_queue.push_back(who);
-    if (m_opener != nullptr || m_queue.front() != who || m_open >= m_limit ||
+    if (m_holds > 0 || m_opener != nullptr || m_queue.front() != who || m_open >= m_limit ||
         Deadline::Clock::now() < m_retryAfter)
         return false;
     m_queue.pop_front();

@@ -1,0 +1,36 @@
+#include "ssh/detail_connection.h"
+
+namespace termalin::ssh {
+
+/// Words that one shell or another changes between single quotes: fish takes a backslash away, csh replaces
+/// what follows an exclamation mark. The last ones tell a shell that does not know quotes at all.
+Result<LoginShell> ConnectionImpl::loginShell(Deadline deadline, std::stop_token const& stop)
+{
+    std::unique_lock lock(m_shellMutex, std::defer_lock);
+    while (!lock.try_lock_for(std::chrono::milliseconds(50))) {
+        if (stop.stop_requested())
+            return fail(Errc::Cancelled, "Asking for the login shell of " + name() + " was cancelled.");
+        if (deadline.passed())
+            return std::unexpected(
+                Error{Errc::Timeout, "The login shell of " + name() + " was not known in time.", {}, true});
+    }
+    if (m_shell)
+        return *m_shell;
+    ExecRequest request;
+    request.command =
+        R"sh(printf '<%s>' 'a\\b\n' 'x!y !!' '$HOME `id`' 'é' 'it'\''s' '"' '*' ' two  words ' '')sh";
+    auto const* const expected = R"(<a\\b\n><x!y !!><$HOME `id`><é><it's><"><*>< two  words ><>)";
+    TRY_LET(auto const outcome, exec(std::move(request), deadline, stop));
+    if (outcome.completion == Completion::Timeout || outcome.completion == Completion::Cancelled)
+        return std::unexpected(
+            Error{outcome.completion == Completion::Timeout ? Errc::Timeout : Errc::Cancelled,
+                  "The login shell of " + name() + " did not answer in time.",
+                  {},
+                  true});
+    if (outcome.completion == Completion::Disconnected)
+        return fail(Errc::Unreachable, outcome.note);
+    m_shell = outcome.output.text.find(expected) != std::string::npos ? LoginShell::Posix : LoginShell::Other;
+    return *m_shell;
+}
+
+} // namespace termalin::ssh

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <stop_token>
+#include <thread>
+
+#include "core/unique_fd.h"
+
+namespace termalin::test {
+
+/// A TCP relay on loopback that can stop passing bytes, as a dead line does: nothing is closed.
+class Relay {
+public:
+    explicit Relay(std::uint16_t to);
+    ~Relay();
+    Relay(Relay const&) = delete;
+    Relay& operator=(Relay const&) = delete;
+
+    [[nodiscard]] std::uint16_t port() const noexcept { return m_port; }
+    void goSilent() noexcept { m_silent = true; }
+    /// Takes connections and never says a word.
+    static constexpr std::uint16_t kNowhere = 0;
+
+private:
+    void serve(std::stop_token const& stop);
+
+    std::uint16_t m_to;
+    UniqueFd m_listener;
+    std::uint16_t m_port = 0;
+    std::atomic<bool> m_silent = false;
+    std::jthread m_thread;
+};
+
+/// A listening socket on 127.0.0.1; its port in `port`.
+UniqueFd listenOnLoopback(std::uint16_t& port);
+
+} // namespace termalin::test
