@@ -39,7 +39,10 @@ struct AuditOutcome {
 /// store, so that a cut-off file shows. Thread safe.
 class Audit {
 public:
-    static Result<std::unique_ptr<Audit>> open(std::filesystem::path const& file, Store& store);
+    /// `file` and its folder are made with modes 0600 and 0700. `store` must outlive it. At `rotateAt` bytes
+    /// the file is put aside, in the same folder, and the chain goes on in a new one.
+    static Result<std::unique_ptr<Audit>> open(std::filesystem::path const& file, Store& store,
+                                               std::int64_t rotateAt = std::int64_t{16} << 20U);
     virtual ~Audit() = default; ///< Syncs.
 
     /// Gives the line to the kernel before it returns; without a line nothing may run, so an error must end

@@ -11,12 +11,17 @@ namespace {
 
 constexpr int kBusyMilliseconds = 5000;
 
-Errc codeOf(int primary, int systemNumber)
+Errc codeOf(int code, int systemNumber)
 {
+    auto const primary = code & 0xff;
     if (systemNumber == ENOSPC || systemNumber == EDQUOT || systemNumber == EFBIG)
         return Errc::NoSpace;
     if (systemNumber == EACCES || systemNumber == EPERM || systemNumber == EROFS)
         return Errc::PermissionDenied;
+    // SQLite keeps no system number for a write beyond a quota or a limit of size, which is by far the most
+    // frequent reason for a write that a disk with space left does not take.
+    if (code == SQLITE_IOERR_WRITE)
+        return Errc::NoSpace;
     switch (primary) {
     case SQLITE_FULL: return Errc::NoSpace;
     case SQLITE_READONLY:
@@ -30,7 +35,7 @@ Errc codeOf(int primary, int systemNumber)
 std::string_view advice(Errc code, int primary)
 {
     if (code == Errc::NoSpace)
-        return "Nothing was changed. Free some space, then try again.";
+        return "Nothing was changed. Free some space or look at your quota, then try again.";
     if (code == Errc::PermissionDenied)
         return "Nothing was changed. See that the file and its folder belong to you and can be written.";
     if (primary == SQLITE_BUSY)
@@ -182,7 +187,7 @@ Error Database::error(int code) const
     auto const systemNumber = m_raw && (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN)
                                   ? sqlite3_system_errno(m_raw.get())
                                   : 0;
-    auto const ours = codeOf(primary, systemNumber);
+    auto const ours = codeOf(code, systemNumber);
     auto const* const text = m_raw ? sqlite3_errmsg(m_raw.get()) : sqlite3_errstr(code);
     Error error{ours, fmt::format("{}: {}. {}", m_file.string(), text, advice(ours, primary)),
                 systemNumber != 0 ? fmt::format("SQLite {}, errno {}", code, systemNumber)

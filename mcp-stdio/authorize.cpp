@@ -1,5 +1,6 @@
 #include "mcp-stdio/authorize.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <vector>
 
@@ -110,8 +111,10 @@ Result<std::string> ruleOnRead(Host const& host, std::string_view path)
                             host.name, host.name));
         patterns.push_back(*std::move(pattern));
     }
-    TRY_LET(auto const pattern, admitPath(path, patterns));
-    return "readable: " + pattern;
+    TRY_LET(auto const asked, admitPath(path, patterns));
+    auto const by =
+        std::ranges::find_if(patterns, [&](PathPattern const& one) { return one.matches(asked); });
+    return "readable: " + (by == patterns.end() ? asked : by->text());
 }
 
 Result<Host> findOpenHost(Store& store, Paths const& paths, std::string_view idOrName)

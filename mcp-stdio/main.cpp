@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "mcp-stdio/serve.h"
 #include "mcp-stdio/tools/tools.h"
 
 int main(int argc, char** argv)
@@ -13,5 +14,6 @@ int main(int argc, char** argv)
         std::puts(toLine(list).c_str());
         return 0;
     }
-    return 2;
+    mcp::Services services;
+    return mcp::serveStdio(services);
 }

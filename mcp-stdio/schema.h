@@ -26,8 +26,11 @@ namespace termalin::mcp::schema {
 {
     return {{"type", "string"}, {"enum", Json(words)}};
 }
+/// Which fields of an object in a list may be missing is not said: the list of tools is paid for in every
+/// conversation.
 [[nodiscard]] inline Json list(Json items)
 {
+    items.erase("required");
     return {{"type", "array"}, {"items", std::move(items)}};
 }
 

@@ -117,8 +117,7 @@ Json ArgSpec::schema() const
     };
     switch (kind) {
     case Kind::String:
-        result["type"] = "string";
-        limit("minLength", "maxLength");
+        result["type"] = "string"; // its limits are left to validate(): they would double the list
         break;
     case Kind::Integer:
         result["type"] = "integer";
@@ -182,8 +181,10 @@ Json Tool::inputSchema() const
 
 Json Tool::listing(Effect shown) const
 {
-    Json annotations{{"readOnlyHint", shown == Effect::ReadOnly}, {"openWorldHint", gate != Gate::Open}};
-    if (shown != Effect::ReadOnly) // the two hints mean something only then
+    Json annotations{{"readOnlyHint", shown == Effect::ReadOnly}};
+    if (gate == Gate::Open)
+        annotations["openWorldHint"] = false; // true is MCP's default
+    if (shown != Effect::ReadOnly)            // the two hints mean something only then
         annotations["destructiveHint"] = shown == Effect::Destructive;
     Json entry{{"name", name},
                {"title", title},

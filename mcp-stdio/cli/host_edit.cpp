@@ -227,11 +227,13 @@ std::vector<std::string> widenings(Host const& before, Host const& after)
                               "read the files that it lists ({}).",
                               name, after.rules.empty() ? "none yet" : quoted(after.rules),
                               after.reads.empty() ? "none" : quoted(after.reads)));
-    if (auto const rules = newOnes(before.rules, after.rules); !rules.empty())
+    // Whoever had everything gets nothing by a rule.
+    auto const hadAll = before.policy == AgentPolicy::Full;
+    if (auto const rules = newOnes(before.rules, after.rules); !rules.empty() && !hadAll)
         effects.push_back(
             fmt::format("New on '{}': commands that agents may run where its policy is allowlist: {}.", name,
                         quoted(rules)));
-    if (auto const reads = newOnes(before.reads, after.reads); !reads.empty())
+    if (auto const reads = newOnes(before.reads, after.reads); !reads.empty() && !hadAll)
         effects.push_back(
             fmt::format("New on '{}': files that agents may read where its policy is allowlist: {}.", name,
                         quoted(reads)));
