@@ -308,7 +308,7 @@ private:
         m_state->closed = true;
         auto& connection = impl(*m_connection);
         connection.wake();
-        if (connection.onThread())
+        if (connection.onItsThread())
             return;
         std::unique_lock lock(m_state->mutex);
         m_state->changed.wait_for(lock, 1s, [&] { return !m_state->listening; });
