@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "core/output_buffer.h"
+#include "ssh/detail_algorithms.h"
 #include "ssh/detail_kexinit.h"
 
 namespace termalin::ssh {
@@ -57,6 +58,7 @@ Session::Session(UniqueFd stream, LIBSSH2_SESSION* raw)
     libssh2_session_callback_set2(m_raw, LIBSSH2_CALLBACK_RECV, generic(&Session::receive));
     libssh2_session_callback_set2(m_raw, LIBSSH2_CALLBACK_SEND, generic(&Session::send));
     libssh2_session_callback_set2(m_raw, LIBSSH2_CALLBACK_DEBUG, generic(&Session::debugMessage));
+    preferAlgorithms(m_raw);
 }
 
 Session::~Session()
