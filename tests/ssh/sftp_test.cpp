@@ -573,7 +573,7 @@ TEST_F(SftpTest, AServerWithoutSftpIsUnsupportedAndSaysWhatToDo)
         ASSERT_FALSE(opened);
         EXPECT_EQ(opened.error().code, Errc::Unsupported) << opened.error().message;
         EXPECT_NE(opened.error().message.find("base64"), std::string::npos);
-        auto const still = connection->exec({.command = "echo here"}, soon(), {});
+        auto const still = connection->exec({.command = "echo here", .onOutput = {}}, soon(), {});
         ASSERT_TRUE(still) << still.error().message;
         EXPECT_EQ(still->output.text, "here\n");
     }
