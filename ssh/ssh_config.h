@@ -38,6 +38,8 @@ struct ConfiguredHost {
 
     /// What the TOKENS of ssh_config(5) stand for on this connection, by letter.
     std::map<char, std::string> tokens;
+    /// Where each keyword (lower case) that applies was first seen, as FILE:LINE.
+    std::map<std::string, std::string> places;
     /// Keywords that stand in blocks that apply to this alias and that we do not honour, each with FILE:LINE.
     std::vector<std::string> ignored;
     /// Why this alias cannot be imported: it is touched by Match exec, final or canonical or by

@@ -149,6 +149,8 @@ private:
             noteIgnored(line);
             return std::nullopt;
         }
+        if (m_active)
+            m_places.emplace(keyword->name, line.where);
         switch (keyword->option) {
         case Option::Host: return readHost(line);
         case Option::Match: return readMatch(line);
@@ -480,6 +482,7 @@ private:
         ConfiguredHost host;
         host.alias = m_alias;
         host.ignored = m_ignored;
+        host.places = m_places;
         host.addressFamily = m_values.family.value_or("any");
         host.hostname = m_host;
         if (m_values.hostname) {
@@ -580,6 +583,7 @@ private:
     Values m_values;
     std::vector<std::string> m_ignored;
     std::set<std::string> m_noted;
+    std::map<std::string, std::string> m_places;
     std::string m_execWhere;
     std::optional<std::string> m_finalWhere;
 };
