@@ -59,4 +59,12 @@ public:
     virtual Result<void> stopHolder() = 0;
 };
 
+/// The hidden first argument with which a program that starts holders is started as one. Its main() must call
+/// runVaultHolder() then, before it does anything else.
+inline constexpr std::string_view kVaultHolderWord = "vault-holder";
+
+/// The holder process: takes the key from its standard input, keeps it behind the socket until it is told to
+/// lock, its time is up, or the socket is gone (logout), and forgets it. Returns the exit code.
+int runVaultHolder(int argc, char** argv);
+
 } // namespace termalin

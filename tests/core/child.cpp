@@ -81,6 +81,12 @@ std::vector<std::string> Child::restOfLines()
     return lines;
 }
 
+void Child::say(std::string_view text) const
+{
+    if (::write(m_in.get(), text.data(), text.size()) < 0)
+        throw std::runtime_error("the child does not read");
+}
+
 void Child::kill() const
 {
     ::kill(m_pid, SIGKILL);

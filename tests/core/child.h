@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -28,6 +29,8 @@ public:
     /// Its exit code, or 128 and the signal that ended it.
     int wait();
     [[nodiscard]] pid_t pid() const { return m_pid; }
+    /// Writes to its input.
+    void say(std::string_view text) const;
     void closeInput() { m_in.reset(); }
 
 private:
