@@ -1,8 +1,40 @@
+#include <chrono>
+
+#include "mcp-stdio/authorize.h"
 #include "mcp-stdio/services.h"
 #include "mcp-stdio/tools/common.h"
 #include "mcp-stdio/tools/tools.h"
+#include "mcp-stdio/tools/work.h"
 
 namespace termalin::mcp {
+namespace {
+
+/// On a connection of its own. The host's spare is used if it is there; should its line turn out to be lost
+/// before the command was handed over, a new connection is made. A command that was handed over is never run
+/// again.
+Result<Json> runOnce(std::string const& command, std::chrono::seconds timeout, Call const& call)
+{
+    auto const deadline = Deadline::in(timeout);
+    auto const& host = *call.admission.host;
+    auto& sessions = *call.services.sessions;
+    auto const work = listCall(call, {}, [command](Host const& now) {
+        return ruleOnCommand(now, command, LoginShell::Posix).has_value();
+    });
+    for (auto spareWelcome = true;; spareWelcome = false) {
+        auto lease = sessions.lease(host, spareWelcome, deadline, call.stop);
+        if (!lease)
+            return std::unexpected(explained(std::move(lease).error(), work));
+        auto const wasSpare = lease->wasSpare;
+        auto const outcome = runCommand(*lease->connection, call, command, deadline);
+        sessions.giveBack(*std::move(lease), host, outcome && outcome->completion == ssh::Completion::Exit);
+        if (outcome)
+            return execResult(*outcome, work.why());
+        if (!wasSpare || outcome.error().code != Errc::Unreachable || call.stop.stop_requested())
+            return std::unexpected(explained(outcome.error(), work));
+    }
+}
+
+} // namespace
 
 Tool sshExec()
 {
@@ -28,9 +60,10 @@ Tool sshExec()
         .gate = Gate::HostPolicy,
         .args = {hostArg, command, timeoutSeconds},
         .outputSchema = execOutput(),
-        .run = [](Args const&, Call const&) -> Result<Json> {
-            return fail(Errc::Internal, "ssh_exec is not connected to its handler");
-        },
+        .run =
+            [](Args const& args, Call const& call) {
+                return runOnce(args[command], std::chrono::seconds(args[timeoutSeconds]), call);
+            },
         .maxResultChars = 200'000,
     };
 }

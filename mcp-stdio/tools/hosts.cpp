@@ -1,8 +1,48 @@
+#include <algorithm>
+#include <cstdint>
+
+#include "core/audit.h"
+#include "core/password.h"
+#include "core/store.h"
 #include "mcp-stdio/services.h"
 #include "mcp-stdio/tools/common.h"
 #include "mcp-stdio/tools/tools.h"
 
 namespace termalin::mcp {
+namespace {
+
+Result<Json> listHosts(Call const& call)
+{
+    TRY_LET(auto const hosts, call.services.store->hosts());
+    auto list = Json::array();
+    for (auto const& host : hosts) {
+        if (host.policy == AgentPolicy::Blocked || host.id == kLocalHostId)
+            continue;
+        Json entry{{"id", host.id},
+                   {"name", host.name},
+                   {"hostname", host.hostname},
+                   {"port", host.port},
+                   {"username", host.username},
+                   {"authType", toString(host.authType)},
+                   {"policy", toString(host.policy)},
+                   {"tags", host.tags}};
+        if (!host.notes.empty())
+            entry["notes"] = host.notes;
+        list.push_back(std::move(entry));
+    }
+    return Json{{"hosts", std::move(list)}};
+}
+
+Result<Json> makePassword(std::int64_t length, Call const& call)
+{
+    auto const clamped = std::clamp<std::int64_t>(length, 8, 128);
+    auto const password = generatePassword(static_cast<std::size_t>(clamped));
+    if (call.services.audit != nullptr) // from here on it may come back in a command
+        call.services.audit->hide(password);
+    return Json{{"password", password.reveal()}, {"length", clamped}};
+}
+
+} // namespace
 
 Tool hostsList()
 {
@@ -26,9 +66,7 @@ Tool hostsList()
                                                        {"policy", oneOf({"allowlist", "full"})},
                                                        {"tags", list(text())},
                                                        {"notes?", text()}}))}}),
-        .run = [](Args const&, Call const&) -> Result<Json> {
-            return fail(Errc::Internal, "hosts_list is not connected to its handler");
-        },
+        .run = [](Args const&, Call const& call) { return listHosts(call); },
         .maxResultChars = 200'000,
     };
 }
@@ -49,9 +87,7 @@ Tool generatePasswordTool()
         .gate = Gate::Open,
         .args = {length},
         .outputSchema = object({{"password", text()}, {"length", integer()}}),
-        .run = [](Args const&, Call const&) -> Result<Json> {
-            return fail(Errc::Internal, "generate_password is not connected to its handler");
-        },
+        .run = [](Args const& args, Call const& call) { return makePassword(args[length], call); },
     };
 }
 

@@ -1,8 +1,61 @@
+#include <chrono>
+
+#include "mcp-stdio/authorize.h"
 #include "mcp-stdio/services.h"
 #include "mcp-stdio/tools/common.h"
 #include "mcp-stdio/tools/tools.h"
+#include "mcp-stdio/tools/work.h"
 
 namespace termalin::mcp {
+namespace {
+
+constexpr std::chrono::seconds kOpenTime{45}; // clients give up on a call after 60 s
+
+Result<Json> openSession(Call const& call)
+{
+    auto const& host = *call.admission.host;
+    auto const work = listCall(call, {}, [](Host const&) { return true; });
+    auto const opened = call.services.sessions->open(host, Deadline::in(kOpenTime), call.stop);
+    if (!opened)
+        return std::unexpected(explained(opened.error(), work));
+    return Json{{"sessionId", opened->id}, {"hostId", opened->hostId}, {"host", opened->host}};
+}
+
+Result<Json> runInSession(std::string const& sessionId, std::string const& command,
+                          std::chrono::seconds timeout, Call const& call)
+{
+    auto const deadline = Deadline::in(timeout);
+    auto& sessions = *call.services.sessions;
+    auto const work = listCall(call, sessionId, [command](Host const& now) {
+        return ruleOnCommand(now, command, LoginShell::Posix).has_value();
+    });
+    TRY_LET(auto const route, sessions.routeOf(sessionId));
+    if (route != call.admission.host->routeRevision) // the watch has not closed it yet
+        return fail(Errc::Cancelled,
+                    "The person has changed where this session's host is, or the way to it, so "
+                    "nothing was run. Look at hosts_list, then open a new session.");
+    TRY_LET(auto const connection, sessions.use(sessionId));
+    auto const outcome = runCommand(*connection, call, command, deadline);
+    if (outcome)
+        return execResult(*outcome, work.why());
+    if (!connection->alive() && !call.stop.stop_requested())
+        TRY(sessions.use(sessionId)); // tells what became of the session, and removes it
+    return std::unexpected(explained(outcome.error(), work));
+}
+
+Result<Json> listSessions(Call const& call)
+{
+    auto list = Json::array();
+    for (auto const& session : call.services.sessions->list())
+        list.push_back({{"sessionId", session.id},
+                        {"hostId", session.hostId},
+                        {"host", session.host},
+                        {"openedAt", isoTime(session.openedAt)},
+                        {"lastUsedAt", isoTime(session.lastUsedAt)}});
+    return Json{{"sessions", std::move(list)}};
+}
+
+} // namespace
 
 Tool sessionOpen()
 {
@@ -19,9 +72,7 @@ Tool sessionOpen()
         .gate = Gate::HostPolicy,
         .args = {hostArg},
         .outputSchema = object({{"sessionId", text()}, {"hostId", text()}, {"host", text()}}),
-        .run = [](Args const&, Call const&) -> Result<Json> {
-            return fail(Errc::Internal, "session_open is not connected to its handler");
-        },
+        .run = [](Args const&, Call const& call) { return openSession(call); },
     };
 }
 
@@ -42,9 +93,11 @@ Tool sessionExec()
         .gate = Gate::HostPolicy,
         .args = {sessionArg, command, timeoutSeconds},
         .outputSchema = execOutput(),
-        .run = [](Args const&, Call const&) -> Result<Json> {
-            return fail(Errc::Internal, "session_exec is not connected to its handler");
-        },
+        .run =
+            [](Args const& args, Call const& call) {
+                return runInSession(args[sessionArg], args[command],
+                                    std::chrono::seconds(args[timeoutSeconds]), call);
+            },
         .maxResultChars = 200'000,
     };
 }
@@ -62,8 +115,9 @@ Tool sessionClose()
         .gate = Gate::Open,
         .args = {sessionArg},
         .outputSchema = object({{"closed", flag()}}),
-        .run = [](Args const&, Call const&) -> Result<Json> {
-            return fail(Errc::Internal, "session_close is not connected to its handler");
+        .run = [](Args const& args, Call const& call) -> Result<Json> {
+            TRY(call.services.sessions->close(args[sessionArg], call.stop));
+            return Json{{"closed", true}};
         },
     };
 }
@@ -83,9 +137,7 @@ Tool sessionList()
                                                           {"host", text()},
                                                           {"openedAt", text()},
                                                           {"lastUsedAt", text()}}))}}),
-        .run = [](Args const&, Call const&) -> Result<Json> {
-            return fail(Errc::Internal, "session_list is not connected to its handler");
-        },
+        .run = [](Args const&, Call const& call) { return listSessions(call); },
     };
 }
 

@@ -1,9 +1,60 @@
+#include <optional>
+#include <string>
+
+#include "mcp-stdio/agent_sessions.h"
 #include "mcp-stdio/services.h"
 #include "mcp-stdio/tools/common.h"
 #include "mcp-stdio/tools/tools.h"
 
 namespace termalin::mcp {
 namespace {
+
+Json describe(TunnelInfo const& tunnel)
+{
+    Json entry{{"tunnelId", tunnel.id},
+               {"sessionId", tunnel.sessionId},
+               {"kind", tunnel.kind == ssh::TunnelKind::Local ? "local" : "dynamic"},
+               {"listenAddr", "127.0.0.1:" + std::to_string(tunnel.localPort)}};
+    if (!tunnel.target.empty())
+        entry["target"] = tunnel.target;
+    return entry;
+}
+
+Result<Json> openTunnel(std::string const& sessionId, OneOf const& type,
+                        std::optional<std::string> const& remoteHost,
+                        std::optional<std::int64_t> const& remotePort, std::int64_t localPort,
+                        Call const& call)
+{
+    auto const local = type == "local";
+    if (local && (!remoteHost || !remotePort))
+        return fail(Errc::InvalidArgument,
+                    "A tunnel of type local needs both remoteHost (a name or address as the "
+                    "server sees it) and remotePort (1 to 65535).");
+    if (!local && (remoteHost || remotePort))
+        return fail(Errc::InvalidArgument,
+                    "remoteHost and remotePort are for type local; a dynamic tunnel takes "
+                    "its targets from whoever connects. Leave them out.");
+    TRY_LET(auto const opened,
+            call.services.sessions->openTunnel(
+                sessionId, {.kind = local ? ssh::TunnelKind::Local : ssh::TunnelKind::Dynamic,
+                            .remoteHost = remoteHost.value_or(""),
+                            .remotePort = static_cast<std::uint16_t>(remotePort.value_or(0)),
+                            .localPort = static_cast<std::uint16_t>(localPort)}));
+    return describe(opened);
+}
+
+Result<Json> listTunnels(Call const& call)
+{
+    auto list = Json::array();
+    for (auto const& tunnel : call.services.sessions->tunnels()) {
+        auto entry = describe(tunnel);
+        entry["connections"] = tunnel.counts.connections;
+        entry["bytesIn"] = tunnel.counts.bytesIn;
+        entry["bytesOut"] = tunnel.counts.bytesOut;
+        list.push_back(std::move(entry));
+    }
+    return Json{{"tunnels", std::move(list)}};
+}
 
 Json tunnelOutput()
 {
@@ -39,8 +90,9 @@ Tool tunnelOpen()
         .gate = Gate::FullAccessHost,
         .args = {sessionArg, type, remoteHost, remotePort, localPort},
         .outputSchema = tunnelOutput(),
-        .run = [](Args const&, Call const&) -> Result<Json> {
-            return fail(Errc::Internal, "tunnel_open is not connected to its handler");
+        .run = [](Args const& args, Call const& call) -> Result<Json> {
+            return openTunnel(args[sessionArg], args[type], args[remoteHost], args[remotePort],
+                              args[localPort], call);
         },
     };
 }
@@ -59,8 +111,9 @@ Tool tunnelClose()
         .gate = Gate::Open,
         .args = {tunnel},
         .outputSchema = object({{"closed", flag()}}),
-        .run = [](Args const&, Call const&) -> Result<Json> {
-            return fail(Errc::Internal, "tunnel_close is not connected to its handler");
+        .run = [](Args const& args, Call const& call) -> Result<Json> {
+            TRY(call.services.sessions->closeTunnel(args[tunnel]));
+            return Json{{"closed", true}};
         },
     };
 }
@@ -78,9 +131,7 @@ Tool tunnelList()
         .outputSchema = object({{"tunnels", list(extended(tunnelOutput(), {{"connections", integer()},
                                                                            {"bytesIn", integer()},
                                                                            {"bytesOut", integer()}}))}}),
-        .run = [](Args const&, Call const&) -> Result<Json> {
-            return fail(Errc::Internal, "tunnel_list is not connected to its handler");
-        },
+        .run = [](Args const&, Call const& call) { return listTunnels(call); },
     };
 }
 
