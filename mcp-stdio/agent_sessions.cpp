@@ -6,7 +6,9 @@
 
 #include "core/settings.h"
 #include "core/store.h"
+#include "mcp-stdio/app_link.h"
 #include "mcp-stdio/authorize.h"
+#include "mcp-stdio/iso_time.h"
 #include "mcp-stdio/random_id.h"
 
 namespace termalin::mcp {
@@ -37,8 +39,9 @@ Error unknown(std::string const& sessionId)
 
 } // namespace
 
-AgentSessions::AgentSessions(Connector::Means means)
-    : m_connector(std::move(means))
+AgentSessions::AgentSessions(Connector::Means means, AppLink* app)
+    : m_app(app)
+    , m_connector(std::move(means))
     , m_watch(m_connector.store(), m_connector.paths().settings,
               {.onChange = [this] { review(); },
                .onTick =
@@ -62,8 +65,28 @@ AgentSessions::~AgentSessions()
         std::scoped_lock const lock(m_mutex);
         sessions.swap(m_sessions);
     }
-    for (auto& [id, session] : sessions)
+    for (auto& [id, session] : sessions) {
+        tellEnded(id);
         m_closer.close(std::move(session.connection));
+    }
+}
+
+void AgentSessions::tell(SessionInfo const& session)
+{
+    if (m_app != nullptr)
+        m_app->began({.kind = Activity::Kind::Session,
+                      .id = session.id,
+                      .tool = "session_open",
+                      .host = session.host,
+                      .hostId = session.hostId,
+                      .detail = {},
+                      .since = isoTime(session.openedAt)});
+}
+
+void AgentSessions::tellEnded(std::string const& sessionId)
+{
+    if (m_app != nullptr)
+        m_app->ended(Activity::Kind::Session, sessionId);
 }
 
 bool AgentSessions::isIdle()
@@ -103,6 +126,7 @@ Result<SessionInfo> AgentSessions::open(Host const& host, Deadline deadline, std
     }
     if (!leased)
         return std::unexpected(std::move(leased).error());
+    tell(info);
     if (auto const same = stillTheSame(host.id, host.routeRevision); !same) {
         take(info.id, same.error());
         m_closer.close(std::move(leased->connection));
@@ -163,6 +187,7 @@ std::optional<AgentSessions::Session> AgentSessions::take(std::string const& ses
         if (m_epitaphs.size() > kMostEpitaphs)
             m_epitaphs.pop_front();
     }
+    tellEnded(sessionId);
     for (auto const& entry :
          takeTunnels([&](TunnelEntry const& one) { return one.info.sessionId == sessionId; }))
         entry.tunnel->close();

@@ -27,6 +27,8 @@
 
 namespace termalin::mcp {
 
+class AppLink;
+
 struct SessionInfo {
     std::string id;
     std::string hostId;
@@ -52,7 +54,8 @@ public:
     static constexpr std::size_t kMostSessions = 32;
     static constexpr std::size_t kMostTunnels = 64;
 
-    explicit AgentSessions(Connector::Means means);
+    /// `app` may be null; it is told of sessions and tunnels, and must outlive this.
+    explicit AgentSessions(Connector::Means means, AppLink* app = nullptr);
     /// Stops what runs, closes everything, and waits for it: about a second at most.
     ~AgentSessions();
     AgentSessions(AgentSessions const&) = delete;
@@ -130,6 +133,10 @@ private:
     void judge(std::string const& hostId);
     void judgeSessions(std::string const& hostId, std::optional<Host> const& host);
     bool isIdle();
+    void tell(SessionInfo const& session);
+    void tell(TunnelInfo const& tunnel, std::string const& hostId);
+    void tellEnded(std::string const& sessionId);
+    void tellEnded(Tunnels const& tunnels);
 
     std::mutex m_mutex;
     std::map<std::string, Session> m_sessions;            ///< by id; guarded by m_mutex
@@ -138,6 +145,7 @@ private:
     std::size_t m_openingTunnels = 0;                     ///< guarded by m_mutex
     std::deque<std::pair<std::string, Error>> m_epitaphs; ///< of sessions that ended; guarded by m_mutex
 
+    AppLink* m_app;
     Connector m_connector;
     Running m_running;
     Closer m_closer;

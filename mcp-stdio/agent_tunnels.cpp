@@ -5,7 +5,9 @@
 
 #include "core/store.h"
 #include "mcp-stdio/agent_sessions.h"
+#include "mcp-stdio/app_link.h"
 #include "mcp-stdio/authorize.h"
+#include "mcp-stdio/iso_time.h"
 #include "mcp-stdio/random_id.h"
 
 namespace termalin::mcp {
@@ -24,16 +26,41 @@ std::string targetOf(AgentSessions::TunnelWish const& wish)
 AgentSessions::Tunnels AgentSessions::takeTunnels(std::function<bool(TunnelEntry const&)> const& which)
 {
     Tunnels taken;
-    std::scoped_lock const lock(m_mutex);
-    for (auto one = m_tunnels.begin(); one != m_tunnels.end();) {
-        auto const next = std::next(one);
-        if (which(one->second)) {
-            taken.push_back(std::move(one->second));
-            m_tunnels.erase(one);
+    {
+        std::scoped_lock const lock(m_mutex);
+        for (auto one = m_tunnels.begin(); one != m_tunnels.end();) {
+            auto const next = std::next(one);
+            if (which(one->second)) {
+                taken.push_back(std::move(one->second));
+                m_tunnels.erase(one);
+            }
+            one = next;
         }
-        one = next;
     }
+    tellEnded(taken);
     return taken;
+}
+
+void AgentSessions::tell(TunnelInfo const& tunnel, std::string const& hostId)
+{
+    if (m_app == nullptr)
+        return;
+    auto const found = store().findHost(hostId);
+    m_app->began({.kind = Activity::Kind::Tunnel,
+                  .id = tunnel.id,
+                  .tool = "tunnel_open",
+                  .host = found ? found->name : std::string(),
+                  .hostId = hostId,
+                  .detail = fmt::format("127.0.0.1:{} {}", tunnel.localPort,
+                                        tunnel.target.empty() ? "SOCKS5" : tunnel.target),
+                  .since = isoTime(std::chrono::system_clock::now())});
+}
+
+void AgentSessions::tellEnded(Tunnels const& tunnels)
+{
+    if (m_app != nullptr)
+        for (auto const& entry : tunnels)
+            m_app->ended(Activity::Kind::Tunnel, entry.info.id);
 }
 
 Result<AgentSessions::TunnelEntry> AgentSessions::tryTunnel(Session const& session, TunnelWish const& wish,
@@ -109,6 +136,8 @@ Result<TunnelInfo> AgentSessions::openTunnel(std::string const& sessionId, Tunne
         TRY(find(sessionId));
         return fail(Errc::UnknownSession, "The session was closed while its tunnel was being opened.");
     }
+    tell(info, session.info.hostId);
+    m_watch.wake();
     auto const host = stillTheSame(session.info.hostId, session.routeRevision);
     auto const allowed = host ? requireFull(*host, "Opening a tunnel") : std::unexpected(host.error());
     if (!allowed) {

@@ -9,6 +9,8 @@
 #include "core/path_policy.h"
 #include "core/settings.h"
 #include "core/store.h"
+#include "mcp-stdio/app_link.h"
+#include "mcp-stdio/iso_time.h"
 #include "mcp-stdio/tool.h"
 
 namespace termalin::mcp {
@@ -199,12 +201,22 @@ Result<Admission> PolicyGate::admit(Tool const& tool, Args const& args, Call con
         return admission;
     }
     TRY_LET(admission->auditNumber, m_audit.begin(line));
+    if (m_app != nullptr && admission->host)
+        m_app->began({.kind = Activity::Kind::Call,
+                      .id = std::to_string(admission->auditNumber),
+                      .tool = tool.name,
+                      .host = admission->host->name,
+                      .hostId = admission->host->id,
+                      .detail = line.subject.substr(0, 8 * 1024),
+                      .since = isoTime(std::chrono::system_clock::now())});
     return admission;
 }
 
 void PolicyGate::finished(Tool const& /*tool*/, Admission const& admission, Result<Json> const& outcome,
                           std::chrono::milliseconds took)
 {
+    if (m_app != nullptr && admission.host)
+        m_app->ended(Activity::Kind::Call, std::to_string(admission.auditNumber));
     AuditOutcome line;
     line.milliseconds = took.count();
     if (!outcome) {

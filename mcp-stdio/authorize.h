@@ -48,9 +48,14 @@ using HostOfSession = std::function<Result<std::string>(std::string const& sessi
 /// the audit of it.
 class PolicyGate : public Gatekeeper {
 public:
-    /// `store`, `audit` and what `hostOfSession` reaches must outlive this.
-    PolicyGate(Store& store, Audit& audit, Paths paths, HostOfSession hostOfSession)
-        : m_store(store), m_audit(audit), m_paths(std::move(paths)), m_hostOfSession(std::move(hostOfSession))
+    /// `store`, `audit` and what `hostOfSession` reaches must outlive this. `app` may be null; it is told of
+    /// the calls that work on servers.
+    PolicyGate(Store& store, Audit& audit, Paths paths, HostOfSession hostOfSession, AppLink* app = nullptr)
+        : m_store(store)
+        , m_audit(audit)
+        , m_paths(std::move(paths))
+        , m_hostOfSession(std::move(hostOfSession))
+        , m_app(app)
     {
     }
 
@@ -66,6 +71,7 @@ private:
     Audit& m_audit;
     Paths m_paths;
     HostOfSession m_hostOfSession;
+    AppLink* m_app;
 };
 
 } // namespace termalin::mcp

@@ -1,6 +1,7 @@
 #include <chrono>
 
 #include "mcp-stdio/authorize.h"
+#include "mcp-stdio/iso_time.h"
 #include "mcp-stdio/services.h"
 #include "mcp-stdio/tools/common.h"
 #include "mcp-stdio/tools/tools.h"

@@ -7,6 +7,7 @@
 #include "core/output_buffer.h"
 #include "mcp-stdio/authorize.h"
 #include "mcp-stdio/base64.h"
+#include "mcp-stdio/iso_time.h"
 #include "mcp-stdio/services.h"
 #include "mcp-stdio/tools/common.h"
 #include "mcp-stdio/tools/tools.h"

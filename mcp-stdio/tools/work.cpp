@@ -1,19 +1,8 @@
 #include "mcp-stdio/tools/work.h"
 
-#include <ctime>
-#include <fmt/chrono.h>
-
 #include "mcp-stdio/authorize.h"
 
 namespace termalin::mcp {
-
-std::string isoTime(std::chrono::system_clock::time_point time)
-{
-    auto const seconds = std::chrono::system_clock::to_time_t(time);
-    std::tm parts = {};
-    ::gmtime_r(&seconds, &parts);
-    return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", parts);
-}
 
 Running::Listed listCall(Call const& call, std::string sessionId, std::function<bool(Host const&)> admitted)
 {

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <chrono>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "core/deadline.h"
@@ -12,9 +10,6 @@
 
 /// What the handlers of several families share.
 namespace termalin::mcp {
-
-/// "2026-01-31T09:05:00Z"
-[[nodiscard]] std::string isoTime(std::chrono::system_clock::time_point time);
 
 /// Lists a call's work on the host that the gate has admitted it to, so that it ends when the person no
 /// longer allows it.
