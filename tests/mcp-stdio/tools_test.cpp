@@ -1,0 +1,341 @@
+// The 13 headless tools against a real sshd, by JSON-RPC lines.
+#include <arpa/inet.h>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "tests/mcp-stdio/desk.h"
+
+namespace termalin::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+
+constexpr auto kTime = R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)";
+
+class ToolsTest : public ::testing::Test {
+protected:
+    Reply exec(std::string const& command, std::string const& host = "web")
+    {
+        return m_desk.call("ssh_exec", {{"host", host}, {"command", command}});
+    }
+    std::string session(std::string const& host = "web")
+    {
+        return m_desk.call("session_open", {{"host", host}}).value().at("sessionId");
+    }
+
+    Sshd m_server;
+    Desk m_desk;
+};
+
+/// The first line that whoever listens on a port of this computer says.
+std::string greetingOf(std::string const& listenAddr)
+{
+    UniqueFd const fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port =
+        htons(static_cast<std::uint16_t>(std::stoi(listenAddr.substr(listenAddr.find(':') + 1))));
+    if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+        return "refused";
+    std::string line;
+    for (char c = 0; ::read(fd.get(), &c, 1) == 1 && c != '\n';)
+        line += c;
+    return line;
+}
+
+TEST_F(ToolsTest, HostsListShowsWhatIsOpenAndNothingElse)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Full, [](Host& host) {
+        host.tags = {"production"};
+        host.notes = "Restart with care.";
+    });
+    m_desk.save(m_server, "db", AgentPolicy::Allowlist);
+    m_desk.save(m_server, "hidden", AgentPolicy::Blocked);
+    auto const hosts = m_desk.call("hosts_list", Json::object()).value().at("hosts");
+    ASSERT_EQ(hosts.size(), 2U) << hosts;
+    EXPECT_EQ(hosts[0]["name"], "db");
+    EXPECT_EQ(hosts[0]["policy"], "allowlist");
+    EXPECT_FALSE(hosts[0].contains("notes"));
+    EXPECT_EQ(hosts[1]["tags"], Json({"production"}));
+    EXPECT_EQ(hosts[1]["notes"], "Restart with care.");
+    EXPECT_EQ(hosts[1]["port"], m_server.port());
+    EXPECT_EQ(hosts[1]["authType"], "key");
+    EXPECT_THAT(hosts.dump(), Not(HasSubstr(m_server.userKey().string())));
+}
+
+TEST_F(ToolsTest, APasswordIsMadeToMeasureAndKeptOutOfTheRecord)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Full);
+    for (auto const& [asked, given] : {std::pair{-5, 8}, {20, 20}, {1000, 128}}) {
+        auto const made = m_desk.call("generate_password", {{"length", asked}}).value();
+        EXPECT_EQ(made["length"], given);
+        EXPECT_EQ(made["password"].get<std::string>().size(), static_cast<std::size_t>(given));
+    }
+    std::string const password = m_desk.call("generate_password", Json::object()).value().at("password");
+    EXPECT_EQ(exec("echo '" + password + "'").value()["output"], password + "\n");
+    EXPECT_THAT(readFile(m_desk.paths().audit), Not(HasSubstr(password)));
+}
+
+TEST_F(ToolsTest, ACommandsOutputAndEndAreToldAsTheyWere)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Full);
+    auto const done = exec("echo out; echo err >&2; cat; exit 7").value();
+    EXPECT_EQ(done["exitCode"], 7);
+    EXPECT_EQ(done["completion"], "exit");
+    EXPECT_THAT(done["output"].get<std::string>(), HasSubstr("out\n"));
+    EXPECT_THAT(done["output"].get<std::string>(), HasSubstr("err\n"));
+    EXPECT_EQ(done["outputBytes"], 8);
+    EXPECT_EQ(done["omittedBytes"], 0);
+    EXPECT_EQ(done["truncated"], false);
+    EXPECT_EQ(done["encoding"], "utf-8");
+    EXPECT_FALSE(done.contains("stopped"));
+    EXPECT_EQ(exec("printf '\\377'").value()["encoding"], "lossy");
+    EXPECT_EQ(exec("kill -TERM $$").value()["signal"], "TERM");
+    auto const record = readFile(m_desk.paths().audit);
+    EXPECT_THAT(record, HasSubstr("policy: full"));
+    EXPECT_THAT(record, HasSubstr("echo out; echo err"));
+}
+
+TEST_F(ToolsTest, ATimeoutStopsTheCommandAndReturnsWhatItPrinted)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Full);
+    auto const session_id = session(); // logged in beforehand: the second is the command's alone
+    auto const late =
+        m_desk
+            .call("session_exec",
+                  {{"session", session_id}, {"command", "echo begun; sleep 600"}, {"timeoutSeconds", 5}})
+            .value();
+    EXPECT_EQ(late["completion"], "timeout");
+    EXPECT_EQ(late["output"], "begun\n");
+    EXPECT_FALSE(late.contains("exitCode") && late["exitCode"] == 0);
+    EXPECT_TRUE(late["stopped"] == "confirmed" || late.contains("note"));
+}
+
+TEST_F(ToolsTest, WhatIsRefusedNeverReachesTheNetwork)
+{
+    m_desk.save(m_server, "closed", AgentPolicy::Blocked);
+    auto const listed = m_desk.save(m_server, "listed", AgentPolicy::Allowlist, [](Host& host) {
+        host.rules = {"uptime"};
+        host.reads = {"/var/log/**"};
+    });
+    EXPECT_EQ(exec("id", "closed").code(), "blocked_by_policy");
+    EXPECT_EQ(exec("id", "local").code(), "blocked_by_policy");
+    EXPECT_EQ(exec("id", "nowhere").code(), "unknown_host");
+    EXPECT_EQ(exec("id", "listed").code(), "not_in_allowlist");
+    EXPECT_EQ(exec("uptime; id", listed.id).code(), "not_in_allowlist");
+    EXPECT_EQ(m_desk.call("session_open", {{"host", "closed"}}).code(), "blocked_by_policy");
+    for (auto const* const path : {"/etc/shadow", "/var/log/../../etc/shadow", "log"})
+        for (auto const* const tool : {"sftp_get", "sftp_list"})
+            EXPECT_EQ(m_desk.call(tool, {{"host", "listed"}, {"path", path}}).code(), "not_in_allowlist")
+                << path;
+    EXPECT_EQ(m_desk.call("sftp_put", {{"host", "listed"}, {"path", "/tmp/x"}, {"content", ""}}).code(),
+              "needs_full_access");
+    EXPECT_EQ(m_desk.call("session_exec", {{"session", "x"}, {"command", "id"}}).code(), "unknown_session");
+    EXPECT_EQ(m_desk.call("session_close", {{"session", "x"}}).code(), "unknown_session");
+    EXPECT_EQ(m_desk.call("tunnel_close", {{"tunnel", "x"}}).code(), "unknown_tunnel");
+    EXPECT_EQ(m_desk.call("ssh_exec", {{"host", "listed"}}).code(), "invalid_argument");
+    EXPECT_EQ(m_server.accepted(), 0U);
+    EXPECT_THAT(readFile(m_desk.paths().audit), HasSubstr("refused"));
+}
+
+TEST_F(ToolsTest, OnAnAllowlistTheWordsReachTheProgramAsTheyWereJudged)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Allowlist, [](Host& host) { host.rules = {"printf **"}; });
+    EXPECT_EQ(exec("printf '%s|' \"a  b\" 'c$HOME;id'").value()["output"], "a  b|c$HOME;id|");
+    EXPECT_THAT(readFile(m_desk.paths().audit), HasSubstr("rule: printf **"));
+}
+
+TEST_F(ToolsTest, ASessionIsOneConnectionForManyCommands)
+{
+    auto const host = m_desk.save(m_server, "web", AgentPolicy::Full);
+    auto const opened = m_desk.call("session_open", {{"host", "web"}}).value();
+    EXPECT_EQ(opened["hostId"], host.id);
+    EXPECT_EQ(opened["host"], "web");
+    for (int i = 0; i < 5; ++i)
+        EXPECT_EQ(m_desk.call("session_exec", {{"session", opened["sessionId"]}, {"command", "echo hi"}})
+                      .value()["output"],
+                  "hi\n");
+    EXPECT_EQ(m_server.accepted(), 1U);
+    auto const list = m_desk.call("session_list", Json::object()).value().at("sessions");
+    ASSERT_EQ(list.size(), 1U);
+    EXPECT_EQ(list[0]["sessionId"], opened["sessionId"]);
+    EXPECT_THAT(list[0]["openedAt"].get<std::string>(), ::testing::ContainsRegex("^[0-9-]+T[0-9:]+Z$"));
+    EXPECT_EQ(m_desk.call("session_close", {{"session", opened["sessionId"]}}).value()["closed"], true);
+    EXPECT_EQ(m_desk.call("session_exec", {{"session", opened["sessionId"]}, {"command", "id"}}).code(),
+              "unknown_session");
+    EXPECT_EQ(m_desk.call("session_list", Json::object()).value().at("sessions").size(), 0U);
+}
+
+TEST_F(ToolsTest, ASessionsCommandsAreJudgedOneByOne)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Allowlist, [](Host& host) { host.rules = {"echo *"}; });
+    auto const id = session();
+    EXPECT_EQ(m_desk.call("session_exec", {{"session", id}, {"command", "echo a"}}).value()["output"], "a\n");
+    EXPECT_EQ(m_desk.call("session_exec", {{"session", id}, {"command", "id"}}).code(), "not_in_allowlist");
+    m_desk.changeOutside("web", [](Host& host) { host.rules = {"id"}; });
+    EXPECT_EQ(m_desk.call("session_exec", {{"session", id}, {"command", "echo a"}}).code(),
+              "not_in_allowlist");
+    EXPECT_EQ(m_desk.call("session_exec", {{"session", id}, {"command", "id"}}).code(), "");
+}
+
+TEST_F(ToolsTest, ATunnelLeadsThroughTheServerAndIsCounted)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Full);
+    auto const id = session();
+    auto const tunnel =
+        m_desk
+            .call("tunnel_open",
+                  {{"session", id}, {"remoteHost", "127.0.0.1"}, {"remotePort", m_server.port()}})
+            .value();
+    EXPECT_EQ(tunnel["kind"], "local");
+    EXPECT_EQ(tunnel["target"], "127.0.0.1:" + std::to_string(m_server.port()));
+    EXPECT_THAT(tunnel["listenAddr"].get<std::string>(), ::testing::StartsWith("127.0.0.1:"));
+    EXPECT_THAT(greetingOf(tunnel["listenAddr"]), ::testing::StartsWith("SSH-2.0-"));
+    auto const dynamic = m_desk.call("tunnel_open", {{"session", id}, {"type", "dynamic"}}).value();
+    EXPECT_EQ(dynamic["kind"], "dynamic");
+    EXPECT_FALSE(dynamic.contains("target"));
+    auto const list = m_desk.call("tunnel_list", Json::object()).value().at("tunnels");
+    ASSERT_EQ(list.size(), 2U);
+    for (auto const& entry : list)
+        EXPECT_EQ(entry["connections"], entry["kind"] == "local" ? 1 : 0);
+    EXPECT_EQ(m_desk.call("tunnel_close", {{"tunnel", tunnel["tunnelId"]}}).value()["closed"], true);
+    EXPECT_EQ(greetingOf(tunnel["listenAddr"]), "refused");
+    m_desk.call("session_close", {{"session", id}});
+    EXPECT_EQ(m_desk.call("tunnel_list", Json::object()).value().at("tunnels").size(), 0U);
+    EXPECT_EQ(greetingOf(dynamic["listenAddr"]), "refused");
+}
+
+TEST_F(ToolsTest, ATunnelThatWouldPoseAsASavedHostIsRefused)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Full);
+    auto const id = session();
+    auto const free = *mcp::findFreePort();
+    m_desk.save(m_server, "other", AgentPolicy::Blocked, [&](Host& host) {
+        host.hostname = "localhost";
+        host.port = free;
+    });
+    Json wish{
+        {"session", id}, {"remoteHost", "127.0.0.1"}, {"remotePort", m_server.port()}, {"localPort", free}};
+    EXPECT_EQ(m_desk.call("tunnel_open", wish).code(), "port_in_use");
+    // The other way round: a tunnel first, and then somebody saves a host there.
+    auto const tunnel =
+        m_desk
+            .call("tunnel_open",
+                  {{"session", id}, {"remoteHost", "127.0.0.1"}, {"remotePort", m_server.port()}})
+            .value();
+    std::string const address = tunnel["listenAddr"];
+    m_desk.save(m_server, "posing", AgentPolicy::Full, [&](Host& host) {
+        host.port = static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1)));
+    });
+    EXPECT_EQ(exec("id", "posing").code(), "port_in_use");
+}
+
+TEST_F(ToolsTest, ATunnelsArgumentsHaveToFitItsType)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Full);
+    m_desk.save(m_server, "listed", AgentPolicy::Allowlist);
+    auto const id = session();
+    EXPECT_EQ(m_desk.call("tunnel_open", {{"session", id}}).code(), "invalid_argument");
+    EXPECT_EQ(m_desk.call("tunnel_open", {{"session", id}, {"type", "dynamic"}, {"remotePort", 80}}).code(),
+              "invalid_argument");
+    EXPECT_EQ(m_desk.call("tunnel_open", {{"session", session("listed")}, {"type", "dynamic"}}).code(),
+              "needs_full_access");
+}
+
+TEST_F(ToolsTest, FilesComeAndGoWhole)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Full);
+    auto const folder = m_server.folder() / "files";
+    std::filesystem::create_directory(folder);
+    auto const file = (folder / "note.txt").string();
+    auto const put = m_desk.call("sftp_put", {{"host", "web"}, {"path", file}, {"content", "grüße\n"}});
+    ASSERT_EQ(put.code(), "") << put.text();
+    EXPECT_EQ(put.value()["created"], true);
+    EXPECT_EQ(put.value()["size"], 8);
+    EXPECT_EQ(readFile(file), "grüße\n");
+    auto const again =
+        m_desk.call("sftp_put", {{"host", "web"}, {"path", file}, {"content", "//4A"}, {"base64", true}});
+    EXPECT_EQ(again.value()["created"], false);
+    EXPECT_EQ(again.value()["replaced"], "renamed");
+    auto const got = m_desk.call("sftp_get", {{"host", "web"}, {"path", file}}).value();
+    EXPECT_EQ(got["encoding"], "base64");
+    EXPECT_EQ(got["content"], "//4A");
+    EXPECT_EQ(got["size"], 3);
+    std::filesystem::create_symlink(folder, folder / "link");
+    auto const list = m_desk.call("sftp_list", {{"host", "web"}, {"path", folder.string()}}).value();
+    EXPECT_EQ(list["truncated"], false);
+    ASSERT_EQ(list["entries"].size(), 2U);
+    for (auto const& entry : list["entries"]) {
+        EXPECT_THAT(entry["modified"].get<std::string>(), ::testing::ContainsRegex("^[0-9-]+T[0-9:]+Z$"));
+        EXPECT_EQ(entry["isLink"], entry["name"] == "link");
+        EXPECT_EQ(entry["isDir"], entry["name"] == "link");
+        EXPECT_THAT(entry["permissions"].get<std::string>(), ::testing::ContainsRegex("^0[0-7]{3}$"));
+    }
+}
+
+TEST_F(ToolsTest, FilesThatAreTooLargeOrNotThereSaySo)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Full);
+    auto const file = m_server.folder() / "large";
+    writeFile(file, std::string(4U * 1024U * 1024U + 1U, 'x'));
+    auto const large = m_desk.call("sftp_get", {{"host", "web"}, {"path", file.string()}});
+    EXPECT_EQ(large.code(), "too_large");
+    EXPECT_THAT(large.text(), HasSubstr("tail"));
+    EXPECT_EQ(m_desk.call("sftp_get", {{"host", "web"}, {"path", "/nowhere"}}).code(), "not_found");
+    EXPECT_EQ(m_desk.call("sftp_list", {{"host", "web"}, {"path", "/nowhere"}}).code(), "not_found");
+    EXPECT_EQ(
+        m_desk.call("sftp_put", {{"host", "web"}, {"path", "/tmp/x"}, {"content", "!"}, {"base64", true}})
+            .code(),
+        "invalid_argument");
+    EXPECT_EQ(m_desk
+                  .call("sftp_put", {{"host", "web"},
+                                     {"path", file.string()},
+                                     {"content", std::string(4U * 1024U * 1024U + 1U, 'y')}})
+                  .code(),
+              "too_large");
+    EXPECT_EQ(readFile(file)[0], 'x');
+}
+
+TEST_F(ToolsTest, ALinkDoesNotLeadOutOfWhatCanBeRead)
+{
+    auto const open = m_server.folder() / "open";
+    std::filesystem::create_directories(open / "inside");
+    writeFile(open / "inside/log", "line\n");
+    writeFile(m_server.folder() / "secret", "secret\n");
+    std::filesystem::create_symlink(m_server.folder() / "secret", open / "escape");
+    std::filesystem::create_directory_symlink(m_server.folder(), open / "up");
+    std::filesystem::create_symlink(open / "inside/log", open / "stays");
+    m_desk.save(m_server, "web", AgentPolicy::Allowlist,
+                [&](Host& host) { host.reads = {open.string() + "/**"}; });
+    auto const get = [&](std::string const& path) {
+        return m_desk.call("sftp_get", {{"host", "web"}, {"path", (open / path).string()}});
+    };
+    EXPECT_EQ(get("inside/log").value()["content"], "line\n");
+    EXPECT_EQ(get("stays").value()["path"], (open / "inside/log").string());
+    EXPECT_EQ(get("escape").code(), "not_in_allowlist");
+    EXPECT_EQ(get("up/secret").code(), "not_in_allowlist");
+    EXPECT_EQ(m_desk.call("sftp_list", {{"host", "web"}, {"path", (open / "up").string()}}).code(),
+              "not_in_allowlist");
+    EXPECT_THAT(get("escape").text(), Not(HasSubstr("secret\n")));
+}
+
+TEST_F(ToolsTest, AServerThatIsNotThereOrNotKnownIsToldApart)
+{
+    m_desk.save(m_server, "stranger", AgentPolicy::Full, [](Host& host) { host.knownHostsFile = "none"; });
+    m_desk.save(m_server, "nobody", AgentPolicy::Full, [](Host& host) { host.keyFiles = {"/nowhere/key"}; });
+    m_desk.save(m_server, "gone", AgentPolicy::Full, [](Host& host) { host.port = 1; });
+    EXPECT_EQ(exec("id", "stranger").code(), "host_key_unknown");
+    EXPECT_EQ(exec("id", "nobody").code(), "auth_failed");
+    auto const gone = exec("id", "gone");
+    EXPECT_EQ(gone.code(), "unreachable");
+    EXPECT_EQ(gone.result["_meta"]["retryable"], true);
+}
+
+} // namespace
+} // namespace termalin::test
