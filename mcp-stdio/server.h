@@ -29,7 +29,7 @@ struct ServerOptions {
     /// The client is a termalin-mcp that hands on calls of an agent of its own: its calls may say in `_meta`
     /// who that agent is and what it was shown. docs/control-socket.md
     bool relays = false;
-    std::string clientProgram;
+    std::string clientProgram = {};
     /// Requests beyond MCP, each on a thread of its own and cancelled like a tool's call. Which there are:
     std::vector<std::string> methods = {};
     std::function<Result<Json>(std::string const& method, Json const& params, Call const& call)> request = {};

@@ -190,7 +190,7 @@ public:
 
 class AppLinkTest : public ::testing::Test {
 protected:
-    test::TempDir m_dir;
+    termalin::test::TempDir m_dir;
 };
 
 TEST_F(AppLinkTest, AnswersAppNotRunningWithWhatToDoAndFindsAnAppThatStartsLater)
@@ -261,13 +261,15 @@ TEST_F(AppLinkTest, OffersTheNineRowsAndNothingElse)
     };
     ask(R"({"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}})");
     EXPECT_EQ(ask(R"({"jsonrpc":"2.0","id":2,"method":"tools/list"})")["result"]["tools"].size(), 9U);
-    for (auto const& tool : allTools())
-        if (tool.needs == Needs::Nothing)
+    for (auto const& tool : allTools()) {
+        if (tool.needs == Needs::Nothing) {
             EXPECT_EQ(ask(fmt::format(
                           R"({{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{{"name":"{}"}}}})",
                           tool.name))["error"]["code"],
                       -32602)
                 << tool.name;
+        }
+    }
     EXPECT_EQ(ask(R"({"jsonrpc":"2.0","id":4,"method":"termalin/secrets"})")["error"]["code"], -32601);
 }
 
@@ -363,9 +365,10 @@ TEST_F(AppLinkTest, HasTheAppSignALoginToAnOpenHostWithItsKeyAndNothingElse)
     host = *app.store->findHost(open);
     host.policy = AgentPolicy::Full;
     ASSERT_TRUE(app.store->updateHost(host));
-    test::writeFile(app.services.paths.settings, R"({"agents.stopped":true,"agents":{"stopped":true}})");
+    termalin::test::writeFile(app.services.paths.settings,
+                              R"({"agents.stopped":true,"agents":{"stopped":true}})");
     EXPECT_EQ(signer.sign(good, "ssh-ed25519").error().code, Errc::ConsentRequired);
-    test::writeFile(app.services.paths.settings, "{}");
+    termalin::test::writeFile(app.services.paths.settings, "{}");
     app.fake.locked = true;
     EXPECT_EQ(signer.sign(good, "ssh-ed25519").error().code, Errc::AppLocked);
     EXPECT_EQ(app.fake.signatures, 1);
@@ -457,7 +460,7 @@ TEST_F(ControlSocketTest, RefusesWhatOthersCouldHaveMadeOrCouldOpen)
     }
     std::filesystem::create_symlink(folder, m_dir / "linked");
     EXPECT_EQ(connectTo(m_dir / "linked/control").error().code, Errc::PermissionDenied);
-    test::writeFile(m_dir / "run/file", "");
+    termalin::test::writeFile(m_dir / "run/file", "");
     ::chmod((m_dir / "run/file").c_str(), 0600);
     EXPECT_EQ(connectTo(m_dir / "run/file").error().code, Errc::PermissionDenied);
 }
