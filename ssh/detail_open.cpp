@@ -136,16 +136,27 @@ Result<std::shared_ptr<ConnectionImpl>> openHop(Route const& route, std::size_t 
     auto const& target = route.hops[hop];
     ConnectionImpl::Parts parts;
     parts.neededPersonOnTheWay = outer && outer->neededPerson();
-    TRY_LET(auto line, openLine(target, std::move(outer), context, deadline, stop));
-    parts.carrier = std::move(line.carrier);
-    parts.session = std::move(line.session);
     parts.context = context;
     parts.route.hops.assign(route.hops.begin(), route.hops.begin() + static_cast<std::ptrdiff_t>(hop) + 1);
-    TRY(checkHostKey(*parts.session, target, context));
+    for (LoginAttempts attempts;;) {
+        TRY_LET(auto line, openLine(target, outer, context, deadline, stop));
+        parts.carrier = std::move(line.carrier);
+        parts.session = std::move(line.session);
+        TRY(checkHostKey(*parts.session, target, context));
+        auto login = logIn(*parts.session, target, context, deadline, stop, attempts);
+        if (login) {
+            parts.login = *std::move(login);
+            break;
+        }
+        // A server that hung up over too many refused keys is asked once more, with the rest of them.
+        if (!attempts.worthAnother())
+            return std::unexpected(std::move(login).error());
+        parts.session.reset();
+        parts.carrier.reset();
+    }
     TRY_LET(parts.serverKey, parts.session->serverKey());
     auto const* const banner = libssh2_session_banner_get(parts.session->raw());
     parts.serverVersion = visible(banner == nullptr ? "" : banner);
-    TRY_LET(parts.login, logIn(*parts.session, target, context, deadline, stop));
     char* greeting = nullptr;
     std::size_t size = 0;
     if (libssh2_userauth_banner(parts.session->raw(), &greeting) == 0 && greeting != nullptr) {

@@ -227,6 +227,10 @@ void Session::preferKeyTypes(std::vector<std::string> const& preferred)
     std::vector<std::string> const all(known, known + count);
     libssh2_free(m_raw, static_cast<void*>(known));
     std::vector<std::string> order;
+    // Signatures with SHA-1, and DSA, are not asked for even where there is nothing else, as in ssh.
+    auto const isWeak = [](std::string const& type) {
+        return type.starts_with("ssh-rsa") || type.starts_with("ssh-dss");
+    };
     auto const add = [&](std::string const& type) {
         if (std::ranges::find(all, type) != all.end() && std::ranges::find(order, type) == order.end())
             order.push_back(type);
@@ -234,7 +238,8 @@ void Session::preferKeyTypes(std::vector<std::string> const& preferred)
     for (auto const& type : preferred)
         add(type);
     for (auto const& type : all)
-        add(type);
+        if (!isWeak(type))
+            add(type);
     std::string list;
     for (auto const& type : order)
         list += (list.empty() ? "" : ",") + type;

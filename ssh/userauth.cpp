@@ -1,70 +1,474 @@
 #include "ssh/userauth.h"
 
+#include <algorithm>
 #include <chrono>
-#include <filesystem>
+#include <fmt/format.h>
+
+#include "core/output_buffer.h"
+#include "ssh/detail_auth_wire.h"
+#include "ssh/detail_login_keys.h"
+#include "ssh/public_key.h"
+#include "ssh/wire.h"
 
 namespace termalin::ssh {
 namespace {
 
-std::string_view lookedUpAs(Target const& target)
+using namespace std::chrono_literals;
+using detail::AuthWire;
+using detail::LoginKey;
+
+constexpr int kMostSteps = 8;   // partial successes; a server that never has enough is broken
+constexpr int kMostRounds = 16; // of questions in one keyboard-interactive
+constexpr std::uint32_t kMostPrompts = 64;
+/// An agent that took longer to sign has asked a person: no key needs that long by itself.
+constexpr auto kPersonTime = 1s;
+
+enum class Step : std::uint8_t { Done, Partial, Refused };
+
+std::string joined(std::vector<std::string> const& parts, std::string_view separator)
 {
-    return target.hostKeyAlias.empty() ? target.hostname : target.hostKeyAlias;
+    std::string text;
+    for (auto const& part : parts)
+        text += (text.empty() ? std::string() : std::string(separator)) + part;
+    return text;
 }
 
-Result<KnownHosts> loadKnownHosts(Target const& target, LoginContext const& context)
-{
-    std::vector<std::filesystem::path> files(target.knownHostsFiles.begin(), target.knownHostsFiles.end());
-    if (!context.ownKnownHosts.empty())
-        files.push_back(context.ownKnownHosts);
-    return KnownHosts::load(files);
-}
+class Login {
+public:
+    Login(Session& session, Target const& target, LoginContext const& context, Deadline deadline,
+          std::stop_token const& stop, LoginAttempts& attempts)
+        : m_wire(session, target, deadline, stop)
+        , m_target(target)
+        , m_attempts(attempts)
+        , m_credentials(context.credentials ? context.credentials : std::make_shared<NoCredentials>())
+        , m_last(context.lastLogin ? context.lastLogin(target.name) : std::string())
+    {
+        ++m_attempts.connections;
+        m_attempts.hungUp = false;
+    }
+
+    Result<LoggedIn> run()
+    {
+        TRY_LET(bool const needed, m_wire.begin());
+        if (!needed)
+            return LoggedIn{AuthType::Password, false, "none"};
+        for (int step = 0; step < kMostSteps; ++step) {
+            auto const taken = nextStep();
+            if (!taken)
+                return std::unexpected(explainLoss(taken.error()));
+            if (*taken == Step::Done)
+                return LoggedIn{m_type, m_neededPerson, joined(m_succeeded, " + ")};
+            if (*taken == Step::Refused)
+                return std::unexpected(explainRefusal());
+            m_triedInteractive = false;
+            m_triedPassword = false;
+        }
+        return std::unexpected(explainRefusal());
+    }
+
+private:
+    /// One method to its success, or all to their end.
+    Result<Step> nextStep()
+    {
+        bool const lastWasPassword = m_last.ends_with("password");
+        bool const lastWasInteractive = m_last.ends_with("keyboard-interactive");
+        if (m_succeeded.empty() && lastWasPassword && m_wire.takes("password")) {
+            TRY_LET(auto const step, tryPassword());
+            if (step != Step::Refused)
+                return step;
+        }
+        if (m_succeeded.empty() && lastWasInteractive && m_wire.takes("keyboard-interactive")) {
+            TRY_LET(auto const step, tryInteractive());
+            if (step != Step::Refused)
+                return step;
+        }
+        TRY_LET(auto const keys, tryKeys());
+        if (keys != Step::Refused)
+            return keys;
+        TRY_LET(auto const interactive, tryInteractive());
+        if (interactive != Step::Refused)
+            return interactive;
+        return tryPassword();
+    }
+
+    Result<Step> judge(std::string const& answer, std::string const& what, AuthType type)
+    {
+        auto const code = static_cast<std::uint8_t>(answer.front());
+        bool const partial = code == detail::kAuthFailure && m_wire.noteFailure(answer);
+        if (code != detail::kAuthSuccess && !partial)
+            return Step::Refused;
+        m_succeeded.push_back(what);
+        m_type = type;
+        return partial ? Step::Partial : Step::Done;
+    }
+
+    // Keys
+
+    Result<Step> tryKeys()
+    {
+        if (!m_wire.takes("publickey"))
+            return Step::Refused;
+        if (!m_collected) {
+            TRY_LET(m_keys,
+                    detail::collectKeys(m_target, *m_credentials, m_last, m_wire.deadline(), m_wire.stop()));
+            m_collected = true;
+        }
+        for (auto& key : m_keys.keys) {
+            if (key.offered || (key.blob.empty() && !unlock(key)) || wasRefused(key.what()))
+                continue;
+            key.offered = true;
+            TRY_LET(auto const step, offer(key));
+            if (step != Step::Refused)
+                return step;
+            if (!m_wire.takes("publickey"))
+                return Step::Refused;
+        }
+        return Step::Refused;
+    }
+
+    [[nodiscard]] bool wasRefused(std::string const& what) const
+    {
+        return std::ranges::find(m_attempts.refused, what) != m_attempts.refused.end();
+    }
+
+    /// The signature algorithm for a key, empty if there is none in common. RFC 8332: an RSA key has several.
+    [[nodiscard]] std::string signatureFor(std::string_view type) const
+    {
+        auto const plain = std::string(plainType(type));
+        if (plain != "ssh-rsa")
+            return plain;
+        auto const theirs = m_wire.serverSignatures();
+        for (std::string const ours : {"rsa-sha2-512", "rsa-sha2-256"})
+            if (theirs.empty() || std::ranges::find(theirs, ours) != theirs.end())
+                return ours;
+        return {};
+    }
+
+    Result<Step> offer(LoginKey& key)
+    {
+        auto const type = blobType(key.blob);
+        auto const signature = signatureFor(type);
+        if (signature.empty()) {
+            note(key.name + ": the server takes only SHA-1 signatures of RSA keys, which are no longer safe");
+            return Step::Refused;
+        }
+        bool const certified = isCertificateType(type);
+        auto const algorithm = certified ? signature.starts_with("rsa-") ? signature + "-cert-v01@openssh.com"
+                                                                         : std::string(type)
+                                         : signature;
+        auto const packet = [&](std::uint8_t withSignature) {
+            return m_wire.request("publickey") +
+                   WireWriter().byte(withSignature).string(algorithm).string(key.blob).bytes();
+        };
+        // First without a signature, so that no person is asked for a key that the server does not want. What
+        // worked last time and can sign at once needs no asking.
+        bool const atOnce = key.file && !key.file->encrypted() && !key.inAgent && m_last.contains(key.what());
+        if (!atOnce) {
+            TRY_LET(auto const answer, exchangeFor(key, packet(0)));
+            if (static_cast<std::uint8_t>(answer.front()) != detail::kAuthMethodSpecific) {
+                TRY_LET(auto const step, judge(answer, key.what(), AuthType::Key));
+                if (step == Step::Refused)
+                    refuse(key, "refused");
+                return step;
+            }
+        }
+        auto const data = WireWriter().string(m_wire.sessionId()).raw(packet(1)).bytes();
+        bool byAgent = false;
+        TRY_LET(auto const made, sign(key, data, signature, byAgent));
+        if (made.empty())
+            return Step::Refused;
+        TRY_LET(auto const answer, exchangeFor(key, packet(1) + WireWriter().string(made).bytes()));
+        auto const kind = certified ? AuthType::Certificate : byAgent ? AuthType::Agent : AuthType::Key;
+        TRY_LET(auto const step, judge(answer, key.what(), kind));
+        if (step == Step::Refused)
+            refuse(key, "its signature was refused");
+        else if (signature.starts_with("sk-"))
+            m_neededPerson = true;
+        return step;
+    }
+
+    /// As AuthWire::exchange; when the server hangs up over this key, it was this key that it did not want.
+    Result<std::string> exchangeFor(LoginKey const& key, std::string const& packet)
+    {
+        auto answer = m_wire.exchange(packet);
+        if (!answer && answer.error().code == Errc::Unreachable)
+            refuse(key, "refused");
+        return answer;
+    }
+
+    void refuse(LoginKey const& key, std::string_view how)
+    {
+        m_attempts.refused.push_back(key.what());
+        m_tried.push_back(fmt::format("{} ({})", key.name, how));
+    }
+
+    /// Empty: nothing can sign, and notes say why. Errors: Timeout, Cancelled.
+    Result<std::string> sign(LoginKey& key, std::string const& data, std::string const& algorithm,
+                             bool& byAgent)
+    {
+        if (key.inAgent && m_keys.agent) {
+            auto const before = Deadline::Clock::now();
+            auto made = m_keys.agent->sign(key.agentBlob, data, algorithm, m_wire.deadline(), m_wire.stop());
+            if (made) {
+                byAgent = true;
+                m_neededPerson = m_neededPerson || Deadline::Clock::now() - before > kPersonTime;
+                return made;
+            }
+            if (made.error().code == Errc::Timeout || made.error().code == Errc::Cancelled)
+                return made;
+            note(key.name + ": " + made.error().message);
+        }
+        if (!key.signer && !unlock(key))
+            return std::string();
+        auto made = key.signer->sign(data, algorithm);
+        if (made && verifySignature(plainKey(key.blob).value_or(std::string{}), *made, data))
+            return made;
+        if (made)
+            note(key.name + ": gave a signature that is wrong");
+        else
+            hold(key.name, std::move(made).error());
+        return std::string();
+    }
+
+    /// Opens the key's file with the passphrase if it has one. False: notes say why not.
+    bool unlock(LoginKey& key)
+    {
+        if (!key.file || std::ranges::find(m_sealed, key.file->path()) != m_sealed.end())
+            return false;
+        std::optional<Secret> passphrase;
+        if (key.file->encrypted()) {
+            auto given = m_credentials->passphrase(m_target, key.file->path());
+            if (!given)
+                hold(key.name, std::move(given).error());
+            else
+                passphrase = *std::move(given);
+        }
+        auto opened = key.file->open(passphrase ? &*passphrase : nullptr);
+        if (!opened) {
+            m_sealed.push_back(key.file->path()); // its certificates need not ask again
+            m_needsPassphrase = m_needsPassphrase ||
+                                opened.error().kind == KeyFileError::Kind::NeedsPassphrase ||
+                                opened.error().kind == KeyFileError::Kind::WrongPassphrase;
+            note(std::move(opened).error().message);
+            return false;
+        }
+        key.signer = *std::move(opened);
+        if (key.blob.empty())
+            key.blob = key.signer->publicKey();
+        return true;
+    }
+
+    // Questions and passwords
+
+    Result<Step> tryInteractive()
+    {
+        if (m_triedInteractive || !m_wire.takes("keyboard-interactive"))
+            return Step::Refused;
+        m_triedInteractive = true;
+        auto packet = m_wire.request("keyboard-interactive") + WireWriter().string("").string("").bytes();
+        bool answered = false;
+        for (int round = 0; round < kMostRounds; ++round) {
+            auto const answer = m_wire.exchange(packet);
+            wipe(packet);
+            if (!answer)
+                return std::unexpected(answer.error());
+            if (static_cast<std::uint8_t>(answer->front()) != detail::kAuthMethodSpecific) {
+                TRY_LET(auto const step, judge(*answer, "keyboard-interactive", AuthType::Interactive));
+                if (step == Step::Refused)
+                    m_tried.push_back(answered ? "keyboard-interactive (the answers were refused)"
+                                               : "keyboard-interactive (refused)");
+                return step;
+            }
+            auto reply = answerRound(*answer, answered);
+            if (!reply)
+                return Step::Refused; // the next request, if there is one, ends this method (RFC 4256 3.1)
+            packet = *std::move(reply);
+        }
+        m_tried.push_back("keyboard-interactive (the server asked without end)");
+        return Step::Refused;
+    }
+
+    /// The packet with the answers; empty if there are none.
+    std::optional<std::string> answerRound(std::string const& packet, bool& answered)
+    {
+        WireReader in(packet);
+        in.byte();
+        in.string(); // a title
+        auto const instruction = in.string();
+        in.string(); // a language
+        auto const count = in.u32();
+        std::vector<Prompt> prompts;
+        for (std::uint32_t i = 0; count && i < std::min(*count, kMostPrompts); ++i) {
+            auto const text = in.string();
+            auto const echo = in.byte();
+            if (!in.failed())
+                prompts.push_back({visible(*text), *echo != 0});
+        }
+        if (in.failed() || *count > kMostPrompts) {
+            m_tried.push_back("keyboard-interactive (the server's questions are damaged)");
+            return std::nullopt;
+        }
+        std::vector<Secret> answers;
+        if (!prompts.empty()) {
+            auto given = m_credentials->answers(m_target, visible(*instruction), prompts);
+            if (!given || !*given || (*given)->size() != prompts.size()) {
+                std::vector<std::string> texts;
+                for (auto const& prompt : prompts)
+                    texts.push_back('"' + prompt.text.substr(0, 80) + '"');
+                auto const asked = "keyboard-interactive: the server asks " + joined(texts, ", ");
+                if (!given)
+                    hold(asked, std::move(given).error());
+                else
+                    note(asked + ", and there is no saved answer");
+                return std::nullopt;
+            }
+            answers = *std::move(*given);
+            m_neededPerson = true;
+            answered = true;
+        }
+        WireWriter reply;
+        reply.byte(detail::kAuthInfoResponse).u32(static_cast<std::uint32_t>(answers.size()));
+        for (auto const& answer : answers) {
+            reply.string(answer.reveal());
+            if (answers.size() == 1)
+                m_answer = answer.clone();
+        }
+        return std::move(reply).bytes();
+    }
+
+    Result<Step> tryPassword()
+    {
+        if (m_triedPassword || !m_wire.takes("password"))
+            return Step::Refused;
+        m_triedPassword = true;
+        auto password = m_credentials->password(m_target);
+        if (!password) {
+            hold("password", std::move(password).error());
+            return Step::Refused;
+        }
+        if (!*password) {
+            note("password: none is saved");
+            return Step::Refused;
+        }
+        // The same again would only bring the account closer to being locked.
+        if (m_answer.reveal() == (*password)->reveal() && !m_answer.empty() && m_succeeded.empty())
+            return Step::Refused;
+        auto packet = m_wire.request("password") + WireWriter().byte(0).string((*password)->reveal()).bytes();
+        auto const answer = m_wire.exchange(packet);
+        wipe(packet);
+        if (!answer)
+            return std::unexpected(answer.error());
+        if (static_cast<std::uint8_t>(answer->front()) == detail::kAuthMethodSpecific) // RFC 4252 8
+            return fail(
+                Errc::AuthFailed,
+                fmt::format(
+                    "The password of {} on {} has expired: the server lets nobody in before it is changed. "
+                    "Log in once with ssh to change it, then save the new one.",
+                    visible(m_target.user), visible(m_target.name)));
+        TRY_LET(auto const step, judge(*answer, "password", AuthType::Password));
+        if (step == Step::Refused)
+            m_tried.push_back("password (refused)");
+        return step;
+    }
+
+    // Messages
+
+    void note(std::string text)
+    {
+        if (std::ranges::find(m_keys.notes, text) == m_keys.notes.end())
+            m_keys.notes.push_back(std::move(text));
+    }
+
+    /// An error of the credentials is what is reported if nothing else succeeds.
+    void hold(std::string const& of, Error error)
+    {
+        note(of + ": " + error.message);
+        if (!m_held)
+            m_held = std::move(error);
+    }
+
+    Error explainRefusal()
+    {
+        m_attempts.notes.insert(m_attempts.notes.end(), m_tried.begin(), m_tried.end());
+        auto const& tried = m_attempts.notes;
+        auto text = fmt::format("{} did not let {} in.", visible(m_target.name), visible(m_target.user));
+        text += tried.empty() ? " There was nothing to offer that it takes."
+                              : " Offered: " + joined(tried, "; ") + ".";
+        if (!m_keys.notes.empty())
+            text += " Could not be used: " + joined(m_keys.notes, "; ") + ".";
+        text += m_wire.methods().empty() ? " It takes no method at all."
+                                         : " It takes: " + joined(m_wire.methods(), ", ") + ".";
+        if (!m_succeeded.empty())
+            text += " It had accepted " + joined(m_succeeded, " and ") + ", and wants more.";
+        return {m_held ? m_held->code : Errc::AuthFailed, text + advice()};
+    }
+
+    [[nodiscard]] std::string advice() const
+    {
+        auto const name = visible(m_target.name);
+        if (m_held && m_held->code != Errc::AuthFailed)
+            return {}; // it says itself what to do
+        if (m_needsPassphrase)
+            return fmt::format(
+                " Save the passphrase with \"termalin-mcp host set {} --ask-passphrase\", or load the key "
+                "into ssh-agent.",
+                name);
+        if (m_wire.takes("publickey"))
+            return fmt::format(
+                " Name a key that the server knows with \"termalin-mcp host set {} --key FILE\".", name);
+        if (m_wire.takes("password") || m_wire.takes("keyboard-interactive"))
+            return fmt::format(" Save the password with \"termalin-mcp host set {} --ask-password\".", name);
+        return {};
+    }
+
+    /// The line was cut: by a server that has had enough, if it said so or had refused something before.
+    Error explainLoss(Error error)
+    {
+        if (error.code != Errc::Unreachable || (m_tried.empty() && m_wire.goodbye().empty()))
+            return error;
+        m_attempts.hungUp = std::ranges::any_of(
+            m_keys.keys, [&](LoginKey const& key) { return !key.offered && !wasRefused(key.what()); });
+        auto refusal = explainRefusal();
+        refusal.message = fmt::format("{} hung up{} after {} attempts. {}", visible(m_target.name),
+                                      m_wire.goodbye().empty() ? "" : " (\"" + m_wire.goodbye() + "\")",
+                                      m_attempts.notes.size(), refusal.message);
+        return refusal;
+    }
+
+    AuthWire m_wire;
+    Target const& m_target;
+    LoginAttempts& m_attempts;
+    std::shared_ptr<Credentials> m_credentials;
+    std::string m_last;
+
+    detail::LoginKeys m_keys;
+    bool m_collected = false;
+    std::vector<std::string> m_sealed; ///< files that could not be opened
+    std::vector<std::string> m_tried;
+    std::optional<Error> m_held;
+    bool m_needsPassphrase = false;
+    bool m_triedInteractive = false;
+    bool m_triedPassword = false;
+    Secret m_answer; ///< the one answer to the one question of a round
+
+    std::vector<std::string> m_succeeded;
+    AuthType m_type{};
+    bool m_neededPerson = false;
+};
 
 } // namespace
 
-Result<LoggedIn> logIn(Session& session, Target const& target, LoginContext const&, Deadline deadline,
+Result<LoggedIn> logIn(Session& session, Target const& target, LoginContext const& context, Deadline deadline,
+                       std::stop_token const& stop, LoginAttempts& attempts)
+{
+    return Login(session, target, context, deadline, stop, attempts).run();
+}
+
+Result<LoggedIn> logIn(Session& session, Target const& target, LoginContext const& context, Deadline deadline,
                        std::stop_token const& stop)
 {
-    Error last{Errc::AuthFailed, "There is no key file to log in with."};
-    for (auto const& file : target.keyFiles) {
-        auto const tried = session.run(
-            "Logging in as " + target.user + " with " + file, Errc::AuthFailed, deadline, stop, [&] {
-                return libssh2_userauth_publickey_fromfile_ex(session.raw(), target.user.c_str(),
-                                                              static_cast<unsigned>(target.user.size()),
-                                                              nullptr, file.c_str(), nullptr);
-            });
-        if (tried)
-            return LoggedIn{AuthType::Key, false, file};
-        last = tried.error();
-        if (last.code != Errc::AuthFailed)
-            break;
-    }
-    return std::unexpected(last);
-}
-
-Result<void> checkHostKey(Session& session, Target const& target, LoginContext const& context)
-{
-    TRY_LET(auto const key, session.serverKey());
-    TRY_LET(auto const known, loadKnownHosts(target, context));
-    auto const now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-    auto const answer = known.check(lookedUpAs(target), target.port, key, now);
-    auto const print = fingerprint(key.blob);
-    switch (answer.verdict) {
-    case HostKeyVerdict::Trusted: return {};
-    case HostKeyVerdict::Revoked:
-        return fail(Errc::HostKeyRevoked,
-                    "The key of " + target.name + " (" + print + ") is revoked by " + answer.where + ".");
-    case HostKeyVerdict::Changed:
-        return fail(Errc::HostKeyChanged, "The key of " + target.name + " is now " + print + "; " +
-                                              answer.where + " has another one.");
-    default:
-        return fail(Errc::HostKeyUnknown, "The key of " + target.name + " (" + print + ") is not known.");
-    }
-}
-
-std::vector<std::string> preferredKeyTypes(Target const& target, LoginContext const& context)
-{
-    auto const known = loadKnownHosts(target, context);
-    return known ? known->knownTypes(lookedUpAs(target), target.port) : std::vector<std::string>();
+    LoginAttempts attempts;
+    return logIn(session, target, context, deadline, stop, attempts);
 }
 
 } // namespace termalin::ssh
