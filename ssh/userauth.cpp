@@ -413,12 +413,17 @@ private:
                 " Save the passphrase with \"termalin-mcp host set {} --ask-passphrase\", or load the key "
                 "into ssh-agent.",
                 name);
+        std::vector<std::string> ways;
         if (m_wire.takes("publickey"))
-            return fmt::format(
-                " Name a key that the server knows with \"termalin-mcp host set {} --key FILE\".", name);
+            ways.push_back(fmt::format(
+                "name a key that the server knows with \"termalin-mcp host set {} --key FILE\"", name));
         if (m_wire.takes("password") || m_wire.takes("keyboard-interactive"))
-            return fmt::format(" Save the password with \"termalin-mcp host set {} --ask-password\".", name);
-        return {};
+            ways.push_back(
+                fmt::format("save the password with \"termalin-mcp host set {} --ask-password\"", name));
+        if (ways.empty())
+            return {};
+        ways.front().front() = static_cast<char>(ways.front().front() - 'a' + 'A');
+        return " " + joined(ways, ", or ") + ".";
     }
 
     /// The line was cut: by a server that has had enough, if it said so or had refused something before.

@@ -95,7 +95,11 @@ void Sshd::writeAccounts() const
     std::ofstream passwd(m_dir / "passwd");
     auto const line = [&](std::string const& name, uid_t uid, gid_t gid, std::string const& folder,
                           std::string const& shell) {
-        passwd << name << ":x:" << uid << ':' << gid << "::" << folder << ':' << shell << '\n';
+        auto const hash = name == m_user && !m_options.password.empty()
+                              ? mustRun({"openssl", "passwd", "-6", "-stdin"}, {}, m_options.password)
+                              : std::string("x");
+        passwd << name << ':' << hash.substr(0, hash.find('\n')) << ':' << uid << ':' << gid << "::" << folder
+               << ':' << shell << '\n';
     };
     line(m_user, m_uid, m_gid, home().string(), m_options.loginShell);
     if (m_user != "sshd")
@@ -153,10 +157,16 @@ void Sshd::spawn(int client)
     auto const config = m_dir / "sshd_config";
     auto const log = m_dir / "log";
     std::array<char const*, 7> const argv{kSshd, "-i", "-f", config.c_str(), "-E", log.c_str(), nullptr};
-    std::array const variables{std::string("PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"),
-                               std::string("LD_PRELOAD=libnss_wrapper.so"),
-                               "NSS_WRAPPER_PASSWD=" + (m_dir / "passwd").string(),
-                               "NSS_WRAPPER_GROUP=" + (m_dir / "group").string()};
+    std::vector<std::string> variables{std::string("PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"),
+                                       std::string("LD_PRELOAD=libnss_wrapper.so"),
+                                       "NSS_WRAPPER_PASSWD=" + (m_dir / "passwd").string(),
+                                       "NSS_WRAPPER_GROUP=" + (m_dir / "group").string()};
+    for (auto const& given : m_options.environment) {
+        std::erase_if(variables, [&](std::string const& had) {
+            return had.starts_with(given.substr(0, given.find('=') + 1));
+        });
+        variables.push_back(given);
+    }
     std::vector<char*> environment;
     for (auto const& variable : variables)
         environment.push_back(const_cast<char*>(variable.c_str()));

@@ -23,6 +23,8 @@ struct SshdOptions {
     std::string loginShell = "/bin/sh";
     /// Another account than the one that runs the test: only as root; see Sshd::canBeOthers().
     bool ordinaryUser = false;
+    std::string password{};                 ///< Of the other account; empty: it has none.
+    std::vector<std::string> environment{}; ///< NAME=VALUE for sshd; they win over the rest.
 };
 
 /// A real OpenSSH server on a loopback port of its own. The fixture itself listens and hands each accepted
