@@ -425,6 +425,47 @@ TEST_F(LoginOfAnotherAccount, ByTwoDifferentKeysWhereTheServerWantsBoth)
     EXPECT_EQ(tried.type(), AuthType::Key) << tried.message();
 }
 
+TEST_F(LoginOfAnotherAccount, ByTwoRoundsOfQuestions)
+{
+    TempDir const dir;
+    std::filesystem::permissions(dir.path(), std::filesystem::perms(0755));
+    test::writeFile(dir / "first", "tester:one:sshd\n");
+    test::writeFile(dir / "second", "tester:two:sshd\n");
+    std::string module;
+    for (auto const& entry : std::filesystem::recursive_directory_iterator("/usr/lib"))
+        if (entry.path().filename() == "pam_matrix.so")
+            module = entry.path().string();
+    ASSERT_FALSE(module.empty()) << "pam_matrix.so of pam_wrapper is missing";
+    std::filesystem::create_directory(dir / "pam");
+    test::writeFile(dir / "pam/sshd",
+                    "auth required " + module + " passdb=" + (dir / "first").string() + "\nauth required " +
+                        module + " passdb=" + (dir / "second").string() + "\naccount required " + module +
+                        " passdb=" + (dir / "first").string() + "\nsession required " + module +
+                        " passdb=" + (dir / "first").string() + "\n");
+    Sshd const server(
+        {.config = {"UsePAM yes", "KbdInteractiveAuthentication yes", "PasswordAuthentication yes"},
+         .ordinaryUser = true,
+         .environment = {"LD_PRELOAD=libnss_wrapper.so:libpam_wrapper.so", "PAM_WRAPPER=1",
+                         "PAM_WRAPPER_SERVICE_DIR=" + (dir / "pam").string()}});
+    auto target = server.target();
+    target.keyFiles.clear();
+    auto saved = std::make_shared<Saved>();
+    saved->rounds = {{"one"}, {"two"}};
+    auto const tried = attempt(server, target, saved);
+    EXPECT_EQ(tried.type(), AuthType::Interactive) << tried.message() << server.log();
+    EXPECT_EQ(saved->asked.size(), 2U);
+    EXPECT_TRUE(tried.connection && (*tried.connection)->neededPerson());
+
+    auto wrong = std::make_shared<Saved>();
+    wrong->rounds = {{"one"}, {"wrong"}};
+    auto const refused = attempt(server, target, wrong);
+    EXPECT_EQ(refused.code(), Errc::AuthFailed);
+    EXPECT_TRUE(refused.message().contains("answers were refused")) << refused.message();
+
+    auto const nobody = attempt(server, target);
+    EXPECT_TRUE(nobody.message().contains("the server asks")) << nobody.message();
+}
+
 TEST(HostKeys, ServersWithOneTypeOfKeyAlone)
 {
     for (std::string const type : {"rsa", "ecdsa", "ed25519"}) {

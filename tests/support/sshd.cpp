@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <array>
 #include <csignal>
+#include <fcntl.h>
 #include <fstream>
 #include <poll.h>
 #include <pwd.h>
@@ -173,8 +174,10 @@ void Sshd::spawn(int client)
     environment.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    for (auto const fd : {0, 1, 2})
+    for (auto const fd : {0, 1})
         posix_spawn_file_actions_adddup2(&actions, client, fd);
+    // What a wrapper has to say must not end up in the protocol.
+    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
     pid_t pid = 0;
     auto const rc = ::posix_spawn(&pid, kSshd, &actions, nullptr, const_cast<char* const*>(argv.data()),
                                   environment.data());
