@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
+#include "ssh/detail_crypto.h"
 #include "ssh/key_file.h"
+#include "ssh/wire.h"
 #include "tests/support/agent.h"
 #include "tests/support/program.h"
 #include "tests/support/sshd.h"
@@ -367,6 +371,83 @@ TEST(Login, SaysWhatTheServerTakes)
     auto const tried = attempt(server, target);
     EXPECT_EQ(tried.code(), Errc::AuthFailed);
     EXPECT_TRUE(tried.message().contains("It takes: publickey")) << tried.message();
+}
+
+/// An agent with one security key made of software: it signs as PROTOCOL.u2f says a token does, which sshd
+/// itself then judges.
+class SoftToken {
+public:
+    explicit SoftToken(std::string const& seedFile) : m_signer(KeyFile::read(seedFile)->open(nullptr).value())
+    {
+        WireReader in(m_signer->publicKey());
+        in.string();
+        m_blob = WireWriter().string(kType).string(*in.string()).string("ssh:").bytes();
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        socket().copy(static_cast<char*>(address.sun_path), sizeof address.sun_path - 1);
+        m_listener = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (::bind(m_listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+            ::listen(m_listener.get(), 1) != 0)
+            throw std::runtime_error("no socket for an agent");
+        m_thread = std::jthread([this] { serve(); });
+    }
+    [[nodiscard]] std::string socket() const { return (m_dir / "s").string(); }
+    [[nodiscard]] std::string authorizedKey() const
+    {
+        return std::string(kType) + " " + base64(m_blob) + "\n";
+    }
+
+private:
+    static constexpr std::string_view kType = "sk-ssh-ed25519@openssh.com";
+
+    void serve()
+    {
+        UniqueFd const caller(::accept(m_listener.get(), nullptr, nullptr));
+        std::string head(4, '\0');
+        while (::recv(caller.get(), head.data(), 4, MSG_WAITALL) == 4) {
+            std::string body(*WireReader(head).u32(), '\0');
+            ::recv(caller.get(), body.data(), body.size(), MSG_WAITALL);
+            auto const answer = WireWriter().string(answerTo(body)).bytes();
+            ::send(caller.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+        }
+    }
+    [[nodiscard]] std::string answerTo(std::string const& request) const
+    {
+        WireReader in(request);
+        if (in.byte() == 11) // list
+            return WireWriter().byte(12).u32(1).string(m_blob).string("token").bytes();
+        in.string();
+        auto const data = *in.string();
+        auto const tail = WireWriter().byte(1).u32(7).bytes(); // touched; the seventh time
+        auto const plain =
+            m_signer->sign(sha256(std::string("ssh:")) + tail + sha256(data), "ssh-ed25519").value();
+        WireReader made(plain);
+        made.string();
+        return WireWriter()
+            .byte(14)
+            .string(WireWriter().string(kType).string(*made.string()).raw(tail).bytes())
+            .bytes();
+    }
+
+    TempDir m_dir;
+    std::shared_ptr<Signer> m_signer;
+    std::string m_blob;
+    UniqueFd m_listener;
+    std::jthread m_thread;
+};
+
+TEST(Login, ByASecurityKeyInAnAgentWhichNeedsAPerson)
+{
+    Sshd const server;
+    TempDir const dir;
+    SoftToken const token(makeKey(dir / "seed", {"-t", "ed25519"}));
+    test::writeFile(server.authorizedKeys(), token.authorizedKey());
+    auto target = server.target();
+    target.keyFiles.clear();
+    target.agentSocket = token.socket();
+    auto const tried = attempt(server, target);
+    ASSERT_EQ(tried.type(), AuthType::Agent) << tried.message() << server.log();
+    EXPECT_TRUE((*tried.connection)->neededPerson());
 }
 
 class LoginOfAnotherAccount : public testing::Test {
