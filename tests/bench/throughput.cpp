@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/unique_fd.h"
 #include "ssh/connection.h"
 #include "ssh/sftp.h"
 #include "ssh/tunnel.h"

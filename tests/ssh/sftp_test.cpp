@@ -481,7 +481,6 @@ TEST_F(SftpTest, AFolderOfAHundredThousandIsListedUpToTheLimit)
     EXPECT_TRUE(listed->truncated);
     auto const few = m_sftp->list((home() / "many").string(), 0, soon(), {});
     EXPECT_TRUE(few && few->entries.empty() && few->truncated);
-    EXPECT_EQ(m_sftp->list((home() / "many").string(), 200'000, soon(), {}).value().entries.size(), 100'000U);
 }
 
 TEST_F(SftpTest, AListingTellsEachEntryAsItIs)
