@@ -1,17 +1,42 @@
+#include <csignal>
 #include <cstdio>
 #include <string_view>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 
+#include "mcp-stdio/cli/cli.h"
 #include "mcp-stdio/docs.h"
 #include "mcp-stdio/serve.h"
 #include "mcp-stdio/tools/tools.h"
 
+namespace {
+
+/// What must hold before anything else: no other process of this user can look into us, nothing that we
+/// make is open to others, and a reader that went away is an error and no signal.
+void harden()
+{
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // their own tools must look into us
+    ::prctl(PR_SET_DUMPABLE, 0);
+#endif
+    ::umask(077);
+    std::signal(SIGPIPE, SIG_IGN);
+}
+
+} // namespace
+
 int main(int argc, char** argv)
 {
     using namespace termalin;
+    harden();
+    // An agent's client starts us without an argument and waits: nothing that the command line needs is made
+    // on that way.
+    if (argc == 1) {
+        mcp::Services services;
+        return mcp::serveStdio(services);
+    }
     if (argc == 2 && std::string_view(argv[1]) == "--print-tools") {
         std::fputs(mcp::toolsAsMarkdown(mcp::allTools()).c_str(), stdout);
         return 0;
     }
-    mcp::Services services;
-    return mcp::serveStdio(services);
+    return cli::run(argc, argv);
 }
