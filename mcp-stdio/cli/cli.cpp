@@ -1,6 +1,7 @@
 #include "mcp-stdio/cli/cli.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -260,6 +261,23 @@ private:
                    "termalin-mcp"};
 };
 
+/// The arguments, last first as the parser takes them. "--option=" becomes two words: the parser would take
+/// it for an option whose value is missing, and an empty value clears a list.
+std::vector<std::string> reversedArguments(int argc, char** argv)
+{
+    std::vector<std::string> words(argv + 1, argv + argc);
+    auto const end = std::ranges::find(words, "--");
+    std::vector<std::string> split;
+    for (auto word = words.begin(); word != words.end(); ++word) {
+        auto const empty = word < end && word->starts_with("--") && word->find('=') == word->size() - 1;
+        split.push_back(empty ? word->substr(0, word->size() - 1) : *word);
+        if (empty)
+            split.emplace_back();
+    }
+    std::ranges::reverse(split);
+    return split;
+}
+
 Result<int> perform(Action const& action)
 {
     TRY_LET(auto paths, Paths::find());
@@ -273,7 +291,7 @@ int run(int argc, char** argv)
 {
     Parser parser;
     try {
-        parser.app().parse(argc, argv);
+        parser.app().parse(reversedArguments(argc, argv));
     } catch (CLI::ParseError const& error) {
         // --help and --version come this way too, with exit code 0.
         auto const code = parser.app().exit(error);

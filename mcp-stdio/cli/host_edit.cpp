@@ -227,13 +227,14 @@ std::vector<std::string> widenings(Host const& before, Host const& after)
                               "read the files that it lists ({}).",
                               name, after.rules.empty() ? "none yet" : quoted(after.rules),
                               after.reads.empty() ? "none" : quoted(after.reads)));
-    // Whoever had everything gets nothing by a rule.
+    // Whoever had everything gets nothing by a rule, and a new allowlist has been shown whole already.
     auto const hadAll = before.policy == AgentPolicy::Full;
-    if (auto const rules = newOnes(before.rules, after.rules); !rules.empty() && !hadAll)
+    auto const shown = before.policy == AgentPolicy::Blocked && after.policy == AgentPolicy::Allowlist;
+    if (auto const rules = newOnes(before.rules, after.rules); !rules.empty() && !hadAll && !shown)
         effects.push_back(
             fmt::format("New on '{}': commands that agents may run where its policy is allowlist: {}.", name,
                         quoted(rules)));
-    if (auto const reads = newOnes(before.reads, after.reads); !reads.empty() && !hadAll)
+    if (auto const reads = newOnes(before.reads, after.reads); !reads.empty() && !hadAll && !shown)
         effects.push_back(
             fmt::format("New on '{}': files that agents may read where its policy is allowlist: {}.", name,
                         quoted(reads)));

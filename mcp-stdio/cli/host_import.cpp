@@ -1,15 +1,82 @@
+#include <algorithm>
+#include <array>
+#include <filesystem>
 #include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include "mcp-stdio/cli/commands.h"
 #include "mcp-stdio/cli/console.h"
+#include "ssh/ssh_config_import.h"
 
 namespace termalin::cli {
 
+namespace {
+
+std::string ownAccount()
+{
+    std::array<char, 16 * 1024> buffer{};
+    passwd entry{};
+    passwd* found = nullptr;
+    if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+        return found->pw_name;
+    return {};
+}
+
+/// The file to read: the one that was named, made absolute, else the person's own.
+Result<std::filesystem::path> fileToImport(ImportOptions const& options, Paths const& paths)
+{
+    if (options.file.empty() && paths.isolated)
+        return fail(Errc::InvalidArgument, "With TERMALIN_HOME set, ~/.ssh is not looked at by itself. Name the file: "
+                                           "termalin-mcp host import FILE");
+    std::error_code error;
+    auto const file = options.file.empty() ? paths.home / ".ssh/config"
+                                           : std::filesystem::absolute(options.file, error);
+    if (!std::filesystem::exists(file, error))
+        return fail(Errc::NotFound, fmt::format("There is no file {} to import from.", visible(file.string())));
+    return file;
+}
+
+/// Saves what is new. A host that is there already is never changed: what a person set for it stands.
+Result<int> save(Store& store, std::vector<ssh::ImportedHost> const& hosts)
+{
+    TRY_LET(auto const present, store.hosts());
+    std::size_t added = 0;
+    auto failed = false;
+    for (auto const& imported : hosts) {
+        if (std::ranges::find(present, imported.host.name, &Host::name) != present.end()) {
+            note("{} is saved already and was left as it is.", visible(imported.host.name));
+            continue;
+        }
+        auto host = imported.host;
+        host.policy = AgentPolicy::Blocked; // whatever a file says, only a person opens a host
+        host.rules.clear();
+        host.reads.clear();
+        if (auto const done = store.addHost(host); !done) {
+            note("{} was not saved: {}", visible(host.name), done.error().message);
+            failed = true;
+            continue;
+        }
+        ++added;
+    }
+    say("{} host{} saved, closed to agents.", added, added == 1 ? "" : "s");
+    return failed ? kFailed : kDone;
+}
+
+} // namespace
+
 Result<int> hostImport(Context& context, ImportOptions const& options)
 {
-    static_cast<void>(context);
-    static_cast<void>(options);
-    return fail(Errc::Unsupported, "");
+    TRY_LET(auto const file, fileToImport(options, context.paths()));
+    TRY_LET(auto const config, ssh::SshConfig::load(file, context.paths().home));
+    auto const report = ssh::importHosts(config, ownAccount());
+    print(ssh::toText(report));
+    if (options.dryRun) {
+        say("Nothing was saved (--dry-run).");
+        return kDone;
+    }
+    TRY_LET(auto* const store, context.store());
+    return save(*store, report.hosts);
 }
 
 } // namespace termalin::cli

@@ -214,6 +214,25 @@ TEST_F(CommandLine, ChangesTheAgentsSettingsAndStopsThemWithoutAQuestion)
     EXPECT_EQ(readFile(m_home.data() / "settings.json"), "{broken");
 }
 
+TEST_F(CommandLine, ImportsWhatOpenSshsConfigurationNamesAndChangesNothingThatIsThere)
+{
+    auto const file = m_home.folder() / "config";
+    writeFile(file, "Host gate\n HostName 192.0.2.1\n User ann\n Port 2200\nHost web\n HostName 192.0.2.2\n User bob\n "
+                    "ProxyJump gate\n ForwardAgent yes\nHost odd\n ProxyJump none-such\nHost *\n IdentityFile ~/.ssh/id_x\n");
+    EXPECT_EQ(m_home.run({"host", "import"}).status, 2) << "~/.ssh is not looked at under TERMALIN_HOME";
+    EXPECT_EQ(m_home.run({"host", "import", (m_home.folder() / "none").string()}).status, 1);
+    m_home.must({"host", "import", file.string(), "--dry-run"});
+    EXPECT_EQ(m_home.host("web"), nullptr);
+    m_home.must({"host", "add", "gate", "me@192.0.2.99"});
+    EXPECT_THAT(m_home.must({"host", "import", file.string()}), HasSubstr("ForwardAgent"));
+    EXPECT_EQ(m_home.host("web").at("hostname"), "192.0.2.2");
+    EXPECT_EQ(m_home.host("web").at("username"), "bob");
+    EXPECT_EQ(m_home.host("web").at("jump"), Json({"gate"}));
+    EXPECT_EQ(m_home.host("web").at("policy"), "blocked");
+    EXPECT_EQ(m_home.host("gate").at("username"), "me") << "what was there stands";
+    EXPECT_THAT(m_home.widenings(), IsEmpty());
+}
+
 TEST_F(CommandLine, TheAuditShowsWhenALineWasChanged)
 {
     m_home.must({"host", "add", "a", "u@192.0.2.1", "--policy", "full", "--yes"});

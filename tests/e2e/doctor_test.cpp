@@ -26,7 +26,7 @@ protected:
              {"agent-dead", "key-file-mode", "vault-locked", "key-unknown", "key-changed", "no-sftp",
               "max-sessions", "shell-not-posix", "stale-socket", "client-configuration", "other"}) {
             if (other != fault) {
-                EXPECT_THAT(ran.out, Not(HasSubstr(std::string(other) + ": "))) << ran.out;
+                EXPECT_THAT("\n" + ran.out, Not(HasSubstr("\n" + std::string(other) + ": "))) << ran.out;
             }
         }
     }

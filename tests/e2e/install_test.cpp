@@ -22,7 +22,7 @@ protected:
         std::filesystem::permissions(file, std::filesystem::perms::owner_all);
     }
     [[nodiscard]] std::filesystem::path calls() const { return m_home.folder() / "calls"; }
-    [[nodiscard]] std::string configured(std::string const& name, std::string_view before) const
+    std::string configured(std::string const& name, std::string_view before) const
     {
         auto const file = m_home.home() / name;
         std::filesystem::create_directories(file.parent_path());
