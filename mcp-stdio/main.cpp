@@ -1,12 +1,12 @@
 #include <csignal>
 #include <cstdio>
 #include <string_view>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include "core/vault.h"
 #include "mcp-stdio/cli/cli.h"
 #include "mcp-stdio/docs.h"
-#include "mcp-stdio/serve.h"
+#include "mcp-stdio/headless.h"
 #include "mcp-stdio/tools/tools.h"
 
 namespace {
@@ -16,7 +16,7 @@ namespace {
 void harden()
 {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // their own tools must look into us
-    ::prctl(PR_SET_DUMPABLE, 0);
+    termalin::mcp::forbidDumps();
 #endif
     ::umask(077);
     std::signal(SIGPIPE, SIG_IGN);
@@ -30,11 +30,11 @@ int main(int argc, char** argv)
     harden();
     // An agent's client starts us without an argument and waits: nothing that the command line needs is made
     // on that way.
-    if (argc == 1) {
-        mcp::Services services;
-        return mcp::serveStdio(services);
-    }
-    if (argc == 2 && std::string_view(argv[1]) == "--print-tools") {
+    if (argc == 1)
+        return mcp::serveAgent();
+    if (std::string_view const first(argv[1]); first == kVaultHolderWord)
+        return runVaultHolder(argc, argv);
+    else if (first == "--print-tools" && argc == 2) {
         std::fputs(mcp::toolsAsMarkdown(mcp::allTools()).c_str(), stdout);
         return 0;
     }

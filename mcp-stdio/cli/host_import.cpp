@@ -27,13 +27,15 @@ std::string ownAccount()
 Result<std::filesystem::path> fileToImport(ImportOptions const& options, Paths const& paths)
 {
     if (options.file.empty() && paths.isolated)
-        return fail(Errc::InvalidArgument, "With TERMALIN_HOME set, ~/.ssh is not looked at by itself. Name the file: "
-                                           "termalin-mcp host import FILE");
+        return fail(Errc::InvalidArgument,
+                    "With TERMALIN_HOME set, ~/.ssh is not looked at by itself. Name the file: "
+                    "termalin-mcp host import FILE");
     std::error_code error;
-    auto const file = options.file.empty() ? paths.home / ".ssh/config"
-                                           : std::filesystem::absolute(options.file, error);
+    auto const file =
+        options.file.empty() ? paths.home / ".ssh/config" : std::filesystem::absolute(options.file, error);
     if (!std::filesystem::exists(file, error))
-        return fail(Errc::NotFound, fmt::format("There is no file {} to import from.", visible(file.string())));
+        return fail(Errc::NotFound,
+                    fmt::format("There is no file {} to import from.", visible(file.string())));
     return file;
 }
 

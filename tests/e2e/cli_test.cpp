@@ -217,8 +217,11 @@ TEST_F(CommandLine, ChangesTheAgentsSettingsAndStopsThemWithoutAQuestion)
 TEST_F(CommandLine, ImportsWhatOpenSshsConfigurationNamesAndChangesNothingThatIsThere)
 {
     auto const file = m_home.folder() / "config";
-    writeFile(file, "Host gate\n HostName 192.0.2.1\n User ann\n Port 2200\nHost web\n HostName 192.0.2.2\n User bob\n "
-                    "ProxyJump gate\n ForwardAgent yes\nHost odd\n ProxyJump none-such\nHost *\n IdentityFile ~/.ssh/id_x\n");
+    writeFile(
+        file,
+        "Host gate\n HostName 192.0.2.1\n User ann\n Port 2200\nHost web\n HostName 192.0.2.2\n User bob\n "
+        "ProxyJump gate\n ForwardAgent yes\nHost odd\n ProxyJump none-such\nHost *\n IdentityFile "
+        "~/.ssh/id_x\n");
     EXPECT_EQ(m_home.run({"host", "import"}).status, 2) << "~/.ssh is not looked at under TERMALIN_HOME";
     EXPECT_EQ(m_home.run({"host", "import", (m_home.folder() / "none").string()}).status, 1);
     m_home.must({"host", "import", file.string(), "--dry-run"});
