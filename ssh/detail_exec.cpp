@@ -162,6 +162,8 @@ bool ExecTask::step(Session& session)
             return m_channel && finishIfTold();
     }
     sendSignals();
+    if (session.rekeying())
+        m_lastByte = Deadline::Clock::now(); // silence that says nothing
     return readOutput() || finishIfTold();
 }
 

@@ -18,37 +18,44 @@ namespace {
 ///   one whose arguments are exactly SHELL -c COMMAND when no other command had this text; or
 /// - descends from one of these, or lives in the session that the own process leads.
 /// Numbers are remembered with their start time, so that one that was given anew is left alone. Zombies are
-/// gone. With no /proc, ps(1) stands in; markers cannot be seen then.
+/// gone. A process whose name holds a line break takes two lines of the listing. With no /proc, ps(1) stands
+/// in; markers cannot be seen then.
 constexpr auto kScript = R"sh(
 main() {
 exec 2>/dev/null
 me=$$ up=$PPID all= own=' ' know=' ' sids=' ' left= roots=0 marked=0 proc=0
+nl="
+"
 [ -r /proc/$$/stat ] && proc=1
-st() {
-  if [ $proc = 1 ]; then
-    l=
-    while read -r x || [ -n "$x" ]; do l="$l $x"; done </proc/$1/stat
-    [ -n "$l" ] || return 1
-    l=${l##*) }; set -- $l; S=$1 P=$2 N=$4 T=${20}
-  else
-    case " $all " in *" $1:"*) S=R T=0;; *) return 1;; esac
-  fi
+row() {
+  r=$1
+  while :; do case $r in *") "*) r=${r#*") "};; *) break;; esac; done
+  IFS=" "
+  set -- $r
+  S=$1 P=$2 N=$4 T=${20}
 }
-scan() {
-  all=
+list() {
+  got=
   if [ $proc = 1 ]; then
-    for d in /proc/[0-9]*; do
-      p=${d#/proc/}
-      [ $p = $me ] && continue
-      st $p || continue
+    rows=$(cat $1) whole=
+    set -f
+    IFS=$nl
+    for l in $rows; do
+      whole=$whole$l
+      case $whole in *") "[A-Za-z]" "[0-9]*) ;; *) continue;; esac
+      p=${whole%% *}
+      row "$whole"
+      whole=
       case $S in [ZXx]) continue;; esac
-      [ $P = $me ] || all="$all $p:$P:$N:$T"
+      [ $p = $me ] || [ $P = $me ] || got="$got $p:$P:$N:$T"
     done
+    unset IFS
+    set +f
   else
-    all=$(echo $(ps -A -o pid= -o ppid= -o stat= | while read -r p P S; do
+    got=" $(echo $(ps -A -o pid= -o ppid= -o stat= | while read -r p P S; do
       case $S in Z*) continue;; esac
       [ $p = $me ] || [ $P = $me ] || echo $p:$P:0:0
-    done))
+    done))"
   fi
 }
 cut() { p=${1%%:*}; r=${1#*:}; P=${r%%:*}; r=${r#*:}; N=${r%%:*}; T=${r#*:}; }
@@ -74,9 +81,12 @@ server() {
   case ${x##*/} in sshd*|dropbear*) return 0;; esac
   return 1
 }
-grow() {
-  scan
+look() {
+  list "/proc/[0-9]*/stat"
+  all=$got
   cs=" $(echo $(carriers)) "
+}
+grow() {
   for e in $all; do
     cut $e
     case $cs in *" $p "*) add $p $T; marked=1;; esac
@@ -93,8 +103,6 @@ grow() {
 }
 root() { roots=1; add $1 $2; [ $3 = $1 ] && sids="$sids$1 "; }
 proof() {
-  scan
-  cs=" $(echo $(carriers)) "
   for e in $all; do
     cut $e
     case $cs in *" $p "*) ;; *) continue;; esac
@@ -114,14 +122,17 @@ proof() {
   elif [ $fits = 1 ]; then cut $fit; root $p $T $N; fi
 }
 live() {
-  [ $proc = 1 ] || scan
+  f=
+  for e in $know; do f="$f /proc/${e%%:*}/stat"; done
   left=
-  for e in $know; do
-    st ${e%%:*} || continue
-    case $S in [ZXx]) continue;; esac
-    [ "$T" = "${e#*:}" ] && left="$left ${e%%:*}"
+  [ -n "$f" ] || return 0
+  list "$f"
+  for e in $got; do
+    cut $e
+    case $know in *" $p:$T "*) left="$left $p";; esac
   done
 }
+look
 proof
 grow
 live
@@ -131,16 +142,17 @@ if [ $# = 0 ]; then
   return
 fi
 echo "$s seen $roots $marked $#"
-for rung in INT:5 TERM:10 KILL:10 KILL:5; do
+for rung in INT:3 TERM:8 KILL:10 KILL:5; do
   [ -n "$left" ] || break
   kill -s ${rung%:*} $left
-  [ $rung = TERM:10 ] && kill -s CONT $left
+  [ $rung = TERM:8 ] && kill -s CONT $left
   sleep 0.02
   i=0
   while live; [ -n "$left" ] && [ $i -lt ${rung#*:} ]; do
     sleep 0.1 || sleep 1
     i=$((i+1))
   done
+  look
   grow
   live
 done

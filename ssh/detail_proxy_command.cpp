@@ -134,10 +134,10 @@ void ProxyCommand::readErrors()
             return;
         if (fds[0].revents == 0)
             continue;
+        std::lock_guard const lock(m_mutex); // around the read too: what is not in the pipe is in m_said
         auto const got = ::read(m_errors.get(), buffer.data(), buffer.size());
         if (got <= 0)
             return;
-        std::lock_guard const lock(m_mutex);
         m_said.append(buffer.data(), static_cast<std::size_t>(got));
         if (m_said.size() > kKeptErrors)
             m_said.erase(0, m_said.size() - kKeptErrors);
@@ -152,7 +152,14 @@ std::string ProxyCommand::problem()
     auto text = "the ProxyCommand ended " + (info.si_code == CLD_EXITED
                                                  ? "with status " + std::to_string(info.si_status)
                                                  : "by signal " + std::to_string(info.si_status));
-    std::lock_guard const lock(m_mutex);
+    std::unique_lock lock(m_mutex);
+    auto const limit = Deadline::in(200ms);
+    for (pollfd more{m_errors.get(), POLLIN, 0};
+         ::poll(&more, 1, 0) > 0 && (more.revents & POLLIN) != 0 && !limit.passed();) {
+        lock.unlock(); // the reader's turn
+        ::poll(nullptr, 0, 2);
+        lock.lock();
+    }
     if (!m_said.empty())
         text += " and said: " + visible(m_said);
     return text;

@@ -11,18 +11,15 @@ namespace {
 using namespace std::chrono_literals;
 using Phase = HelperTask::Phase;
 
-constexpr auto kWhole = 4s;
-/// A helper that has not found anything by then leaves the field to the channel's own signals, which need the
-/// rest of the time.
-constexpr auto kForHelper = 2500ms;
+/// A helper that has not found anything by then leaves the field to the channel's own signals.
+constexpr auto kToFind = 2500ms;
+/// A helper's own three rungs take 2.5 s at most; more passes only on a server too busy to look in time.
+constexpr auto kToEnd = 6s;
 
 class Ladder {
 public:
     Ladder(ConnectionImpl& connection, ExecTask& task)
-        : m_connection(connection)
-        , m_task(task)
-        , m_end(Deadline::in(kWhole))
-        , m_helperEnd(Deadline::in(kForHelper))
+        : m_connection(connection), m_task(task), m_helperEnd(Deadline::in(kToFind))
     {
     }
 
@@ -67,7 +64,7 @@ private:
         order.commandIsUnique = m_connection.timesUsed(order.command) == 1;
         auto const helper = std::make_shared<HelperTask>(std::move(order));
         m_connection.post(helper);
-        return follow(m_connection, *helper, true);
+        return follow(m_connection, *helper);
     }
 
     void onNewConnection()
@@ -97,10 +94,10 @@ private:
         order.sameConnection = false;
         auto const helper = std::make_shared<HelperTask>(std::move(order));
         (*opened)->post(helper);
-        follow(**opened, *helper, false);
+        follow(**opened, *helper);
     }
 
-    bool follow(ConnectionImpl& connection, HelperTask& helper, bool same)
+    bool follow(ConnectionImpl& connection, HelperTask& helper)
     {
         auto state = helper.waitBeyond(Phase::Looking, m_helperEnd);
         if (state.phase == Phase::Refused || state.phase == Phase::Opening) {
@@ -119,7 +116,7 @@ private:
             else if (state.ownSeen && !m_task.marker().empty())
                 m_connection.markers = ConnectionImpl::Markers::Refused;
             auto const marked = state.marked;
-            state = helper.waitBeyond(Phase::Acting, m_end);
+            state = helper.waitBeyond(Phase::Acting, Deadline::in(kToEnd));
             m_gone = state.gone;
             if (m_gone && m_ownSeen)
                 m_note = marked ? ""
@@ -143,7 +140,6 @@ private:
                          : "The helper that looks after the command's processes did not answer in time; they "
                            "may still be running.";
         }
-        static_cast<void>(same);
         if (state.phase != Phase::Finished) {
             helper.giveUp();
             connection.wake();
@@ -174,7 +170,7 @@ private:
 
     ConnectionImpl& m_connection;
     ExecTask& m_task;
-    Deadline m_end, m_helperEnd;
+    Deadline m_helperEnd;
     bool m_line = true;
     bool m_interfered = false;
     bool m_ownSeen = false;

@@ -169,6 +169,15 @@ Result<void> Session::readTransport()
     return {};
 }
 
+bool Session::rekeying() const noexcept
+{
+#ifdef LIBSSH2_TERMALIN_REKEYING
+    return termalin_libssh2_session_rekeying(m_raw) != 0;
+#else
+    return false;
+#endif
+}
+
 void Session::probe()
 {
 #ifdef LIBSSH2_TERMALIN_SESSION_READ

@@ -61,6 +61,8 @@ public:
     /// Takes what has come into libssh2's queues, so that an idle session answers the server too. Errors:
     /// Unreachable when the line or the protocol is broken.
     Result<void> readTransport();
+    /// Keys are being exchanged anew: no channel's data comes meanwhile.
+    [[nodiscard]] bool rekeying() const noexcept;
     /// The stream has ended or failed; what came before can still be read. Empty: it has not.
     [[nodiscard]] std::string const& lost() const noexcept { return m_lost; }
 
