@@ -26,8 +26,8 @@ private:
     void serve(std::stop_token const& stop);
 
     std::uint16_t m_to;
+    std::uint16_t m_port = 0; ///< before the listener, which sets it
     UniqueFd m_listener;
-    std::uint16_t m_port = 0;
     std::atomic<bool> m_silent = false;
     std::jthread m_thread;
 };
