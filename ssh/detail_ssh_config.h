@@ -110,4 +110,36 @@ struct Keyword {
 /// Null: ssh does not know it.
 Keyword const* findKeyword(std::string_view name);
 
+bool isConfigNone(std::string_view text); ///< "none" in any case
+
+/// ssh would give up, and says so with this sentence; empty: it goes on.
+using ConfigProblem = std::optional<std::string>;
+
+struct ConfigJump {
+    std::string before; ///< The hops before the last one, as written.
+    JumpHop last;
+};
+
+/// What the lines have set so far. Empty means that a later line may.
+struct ConfigValues {
+    std::optional<std::string> hostname, user, identityAgent, hostKeyAlias, proxyCommand, ignoreUnknown,
+        family;
+    std::optional<std::uint16_t> port;
+    std::optional<int> connectTimeout, aliveInterval, aliveCountMax;
+    std::optional<bool> identitiesOnly, batchMode, canonicalize;
+    std::optional<ConfigJump> jump; ///< A last host "none" alone for "none".
+    std::vector<std::string> identities, certificates, userKnownHosts, globalKnownHosts;
+    bool permittedCnames = false;
+
+    /// Checks one setting as ssh does, whether or not it applies, and takes it if `active`.
+    ConfigProblem read(Keyword const& keyword, ConfigLine const& line, bool active);
+
+private:
+    ConfigProblem readFlag(Keyword const& keyword, std::string const& word, bool active);
+    ConfigProblem readNumber(Keyword const& keyword, std::string const& word, bool active);
+    ConfigProblem readText(Keyword const& keyword, std::string const& word, bool active);
+    ConfigProblem readTexts(Keyword const& keyword, std::vector<std::string> const& words, bool active);
+    ConfigProblem readJump(std::string_view text, bool active);
+};
+
 } // namespace termalin::ssh

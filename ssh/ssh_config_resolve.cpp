@@ -11,45 +11,7 @@ namespace termalin::ssh {
 
 namespace {
 
-constexpr std::size_t kMaxIdentities = 100; // and certificates, as in ssh
-constexpr std::size_t kMaxKnownHosts = 32;  // files
-
-/// ssh would give up, and says so with this sentence.
-using Problem = std::optional<std::string>;
-
-struct Jump {
-    std::string before; ///< The hops before the last one, as written.
-    JumpHop last;
-};
-
-/// What has been set so far; empty means that a later line may.
-struct Values {
-    std::optional<std::string> hostname, user, identityAgent, hostKeyAlias, proxyCommand, ignoreUnknown,
-        family;
-    std::optional<std::uint16_t> port;
-    std::optional<int> connectTimeout, aliveInterval, aliveCountMax;
-    std::optional<bool> identitiesOnly, batchMode, canonicalize;
-    std::optional<Jump> jump; ///< {"", {.host = "none"}} for "none"
-    std::vector<std::string> identities, certificates, userKnownHosts, globalKnownHosts;
-    bool permittedCnames = false;
-};
-
-void setOnce(auto& place, auto const& value)
-{
-    if (!place)
-        place = value;
-}
-
-void addOnce(std::vector<std::string>& list, std::string const& value)
-{
-    if (std::ranges::find(list, value) == list.end())
-        list.push_back(value);
-}
-
-bool isNone(std::string_view text)
-{
-    return toLower(text) == "none";
-}
+using Problem = ConfigProblem;
 
 /// Reads the lines for one alias, twice where ssh would.
 class Resolver {
@@ -157,7 +119,7 @@ private:
         case Option::Ignored: noteIgnored(line); break;
         default: break;
         }
-        return readValue(*keyword, line);
+        return m_values.read(*keyword, line, m_active);
     }
 
     void noteIgnored(ConfigLine const& line)
@@ -292,190 +254,6 @@ private:
         return tokens;
     }
 
-    Problem readValue(Keyword const& keyword, ConfigLine const& line)
-    {
-        auto const& words = line.arguments;
-        switch (keyword.takes) {
-        case Takes::Anything:
-            if (keyword.option == Option::CanonicalizePermittedCnames && m_active && !words.empty() &&
-                !isNone(words[0]))
-                m_values.permittedCnames = true;
-            return std::nullopt;
-        case Takes::Texts: return readTexts(keyword, words);
-        case Takes::Command:
-        case Takes::Jump: {
-            auto const start = line.rest.find_first_not_of(" \t\r\n=");
-            auto const text = std::string_view(line.rest).substr(std::min(start, line.rest.size()));
-            if (keyword.takes == Takes::Jump)
-                return readJump(text);
-            if (keyword.option == Option::ProxyCommand && m_active)
-                setOnce(m_values.proxyCommand, std::string(text));
-            return std::nullopt;
-        }
-        default: break;
-        }
-        if (words.empty() || words[0].empty())
-            return fmt::format("{} has no argument", keyword.name);
-        if (words.size() > 1)
-            return fmt::format("{} has more than one argument", keyword.name);
-        auto const& word = words[0];
-        switch (keyword.takes) {
-        case Takes::Flag: return readFlag(keyword, word);
-        case Takes::Number:
-        case Takes::Time: return readNumber(keyword, word);
-        case Takes::Port: {
-            auto const port = configPort(word);
-            if (port && m_active)
-                setOnce(m_values.port, *port);
-            return port ? Problem() : fmt::format("'{}' is no port", visible(word));
-        }
-        default: return readText(keyword, word);
-        }
-    }
-
-    Problem readFlag(Keyword const& keyword, std::string const& word)
-    {
-        auto const flag = configFlag(word);
-        if (!flag)
-            return fmt::format("{} is yes or no, not '{}'", keyword.name, visible(word));
-        if (m_active && keyword.option == Option::IdentitiesOnly)
-            setOnce(m_values.identitiesOnly, *flag);
-        if (m_active && keyword.option == Option::BatchMode)
-            setOnce(m_values.batchMode, *flag);
-        return std::nullopt;
-    }
-
-    Problem readNumber(Keyword const& keyword, std::string const& word)
-    {
-        if (keyword.takes == Takes::Time && word == "none")
-            return std::nullopt; // ssh leaves it unset, so that a later line can set it
-        auto const number = keyword.takes == Takes::Time ? configTime(word) : configNumber(word);
-        if (!number)
-            return fmt::format("{} cannot be '{}'", keyword.name, visible(word));
-        if (!m_active)
-            return std::nullopt;
-        if (keyword.option == Option::ConnectTimeout)
-            setOnce(m_values.connectTimeout, *number);
-        else if (keyword.option == Option::ServerAliveInterval)
-            setOnce(m_values.aliveInterval, *number);
-        else if (keyword.option == Option::ServerAliveCountMax)
-            setOnce(m_values.aliveCountMax, *number);
-        return std::nullopt;
-    }
-
-    Problem readText(Keyword const& keyword, std::string const& word)
-    {
-        if (keyword.takes == Takes::Family) {
-            auto const family = toLower(word);
-            if (family != "any" && family != "inet" && family != "inet6")
-                return fmt::format("AddressFamily is any, inet or inet6, not '{}'", visible(word));
-            if (m_active)
-                setOnce(m_values.family, family);
-            return std::nullopt;
-        }
-        if (keyword.takes == Takes::Agent)
-            if (auto problem = checkAgent(word))
-                return problem;
-        if (keyword.option == Option::CanonicalizeHostname && !configFlag(word) && toLower(word) != "always")
-            return fmt::format("CanonicalizeHostname cannot be '{}'", visible(word));
-        if (!m_active)
-            return std::nullopt;
-        switch (keyword.option) {
-        case Option::HostName: setOnce(m_values.hostname, word); break;
-        case Option::User: setOnce(m_values.user, word); break;
-        case Option::HostKeyAlias: setOnce(m_values.hostKeyAlias, word); break;
-        case Option::IdentityAgent: setOnce(m_values.identityAgent, word); break;
-        case Option::IgnoreUnknown: setOnce(m_values.ignoreUnknown, word); break;
-        case Option::CanonicalizeHostname:
-            setOnce(m_values.canonicalize, configFlag(word).value_or(true));
-            break;
-        case Option::IdentityFile:
-        case Option::CertificateFile: {
-            auto& list = keyword.option == Option::IdentityFile ? m_values.identities : m_values.certificates;
-            if (list.size() >= kMaxIdentities)
-                return fmt::format("there are more than {} of {}", kMaxIdentities, keyword.name);
-            addOnce(list, word);
-            break;
-        }
-        default: break;
-        }
-        return std::nullopt;
-    }
-
-    /// A variable that IdentityAgent names has to be there, or to have a name at least.
-    [[nodiscard]] Problem checkAgent(std::string const& word) const
-    {
-        if (auto const expanded = expandVariables(word); !expanded)
-            return expanded.error().message;
-        auto const name = std::string_view(word).substr(1);
-        if (word.starts_with('$') && !word.starts_with("${") &&
-            (name.empty() || !std::ranges::all_of(name, [](char c) {
-                 return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0;
-             })))
-            return fmt::format("'{}' names no variable", visible(word));
-        return std::nullopt;
-    }
-
-    Problem readTexts(Keyword const& keyword, std::vector<std::string> const& words)
-    {
-        auto& list = keyword.option == Option::UserKnownHostsFile ? m_values.userKnownHosts
-                                                                  : m_values.globalKnownHosts;
-        auto const open = m_active && list.empty();
-        for (auto const& word : words) {
-            if (word.empty())
-                return fmt::format("{} has an empty argument", keyword.name);
-            if (isNone(word) && words.size() > 1)
-                return fmt::format("none stands with other files of {}", keyword.name);
-            if (!open)
-                continue;
-            if (list.size() >= kMaxKnownHosts)
-                return fmt::format("there are more than {} files of {}", kMaxKnownHosts, keyword.name);
-            list.push_back(word);
-        }
-        return std::nullopt;
-    }
-
-    Problem readJump(std::string_view text)
-    {
-        if (isNone(text)) {
-            if (m_active)
-                setOnce(m_values.jump, Jump{.before = {}, .last = {.user = {}, .host = "none", .port = {}}});
-            return std::nullopt;
-        }
-        auto const whole = text;
-        text = text.substr(0, text.find('#'));
-        text = text.substr(0, text.find_first_of(" \t\r\n\v\f", 1)); // what follows a blank is lost in ssh
-        std::optional<JumpHop> last;
-        for (auto rest = text;;) {
-            auto const comma = rest.rfind(',');
-            auto hop = parseJumpHop(rest.substr(comma + 1)); // npos + 1 is 0
-            if (!hop)
-                return fmt::format("'{}' is no ProxyJump", visible(whole));
-            if (!last)
-                last = std::move(hop);
-            if (comma == std::string_view::npos)
-                break;
-            rest = rest.substr(0, comma);
-        }
-        if (m_active && !m_values.proxyCommand && !m_values.jump) {
-            auto const comma = text.rfind(',');
-            m_values.jump =
-                Jump{.before = std::string(comma == std::string_view::npos ? "" : text.substr(0, comma)),
-                     .last = *std::move(last)};
-            m_values.proxyCommand = "none";
-        }
-        return std::nullopt;
-    }
-
-    static Result<std::string> expandVariables(std::string const& word)
-    {
-        // expandTokens() expands tokens as well, which only come later: keep them out of its sight.
-        std::string doubled;
-        for (char const c : word)
-            doubled += c == '%' ? std::string("%%") : std::string(1, c);
-        return expandTokens("./" + doubled, {}, {});
-    }
-
     /// What ssh does once the lines have been read.
     ConfiguredHost finish()
     {
@@ -516,7 +294,7 @@ private:
     Problem finishProxy(ConfiguredHost& host) const
     {
         auto const command = m_values.proxyCommand.value_or("none");
-        if (!isNone(command))
+        if (!isConfigNone(command))
             host.proxyCommand = command;
         auto const& jump = m_values.jump;
         if (!jump || (jump->last.host == "none" && !jump->last.user && !jump->last.port))
@@ -543,7 +321,7 @@ private:
                 return problem;
         host.globalKnownHostsFiles = m_values.globalKnownHosts;
         for (auto const& file : m_values.userKnownHosts) {
-            if (isNone(file)) {
+            if (isConfigNone(file)) {
                 host.userKnownHostsFiles.push_back(file);
                 continue;
             }
@@ -580,7 +358,7 @@ private:
     bool m_final = false;
     bool m_active = true;
     bool m_never = false; ///< In a file that a block includes which does not apply.
-    Values m_values;
+    ConfigValues m_values;
     std::vector<std::string> m_ignored;
     std::set<std::string> m_noted;
     std::map<std::string, std::string> m_places;
