@@ -7,6 +7,7 @@
 #include "core/output_buffer.h"
 #include "ssh/detail_auth_wire.h"
 #include "ssh/detail_login_keys.h"
+#include "ssh/detail_login_report.h"
 #include "ssh/public_key.h"
 #include "ssh/wire.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using detail::AuthWire;
+using detail::joined;
 using detail::LoginKey;
 
 constexpr int kMostSteps = 8;   // partial successes; a server that never has enough is broken
@@ -25,14 +27,6 @@ constexpr auto kPersonTime = 1s;
 
 enum class Step : std::uint8_t { Done, Partial, Refused };
 
-std::string joined(std::vector<std::string> const& parts, std::string_view separator)
-{
-    std::string text;
-    for (auto const& part : parts)
-        text += (text.empty() ? std::string() : std::string(separator)) + part;
-    return text;
-}
-
 class Login {
 public:
     Login(Session& session, Target const& target, LoginContext const& context, Deadline deadline,
@@ -42,6 +36,7 @@ public:
         , m_attempts(attempts)
         , m_credentials(context.credentials ? context.credentials : std::make_shared<NoCredentials>())
         , m_last(context.lastLogin ? context.lastLogin(target.name) : std::string())
+        , m_report(target)
     {
         ++m_attempts.connections;
         m_attempts.hungUp = false;
@@ -149,7 +144,8 @@ private:
         auto const type = blobType(key.blob);
         auto const signature = signatureFor(type);
         if (signature.empty()) {
-            note(key.name + ": the server takes only SHA-1 signatures of RSA keys, which are no longer safe");
+            m_report.unusable(
+                key.name + ": the server takes only SHA-1 signatures of RSA keys, which are no longer safe");
             return Step::Refused;
         }
         bool const certified = isCertificateType(type);
@@ -199,7 +195,7 @@ private:
     void refuse(LoginKey const& key, std::string_view how)
     {
         m_attempts.refused.push_back(key.what());
-        m_tried.push_back(fmt::format("{} ({})", key.name, how));
+        m_report.offered(fmt::format("{} ({})", key.name, how));
     }
 
     /// Empty: nothing can sign, and notes say why. Errors: Timeout, Cancelled.
@@ -216,7 +212,7 @@ private:
             }
             if (made.error().code == Errc::Timeout || made.error().code == Errc::Cancelled)
                 return made;
-            note(key.name + ": " + made.error().message);
+            m_report.unusable(key.name + ": " + made.error().message);
         }
         if (!key.signer && !unlock(key))
             return std::string();
@@ -224,9 +220,9 @@ private:
         if (made && verifySignature(plainKey(key.blob).value_or(std::string{}), *made, data))
             return made;
         if (made)
-            note(key.name + ": gave a signature that is wrong");
+            m_report.unusable(key.name + ": gave a signature that is wrong");
         else
-            hold(key.name, std::move(made).error());
+            m_report.hold(key.name, std::move(made).error());
         return std::string();
     }
 
@@ -239,17 +235,17 @@ private:
         if (key.file->encrypted()) {
             auto given = m_credentials->passphrase(m_target, key.file->path());
             if (!given)
-                hold(key.name, std::move(given).error());
+                m_report.hold(key.name, std::move(given).error());
             else
                 passphrase = *std::move(given);
         }
         auto opened = key.file->open(passphrase ? &*passphrase : nullptr);
         if (!opened) {
             m_sealed.push_back(key.file->path()); // its certificates need not ask again
-            m_needsPassphrase = m_needsPassphrase ||
-                                opened.error().kind == KeyFileError::Kind::NeedsPassphrase ||
-                                opened.error().kind == KeyFileError::Kind::WrongPassphrase;
-            note(std::move(opened).error().message);
+            if (opened.error().kind == KeyFileError::Kind::NeedsPassphrase ||
+                opened.error().kind == KeyFileError::Kind::WrongPassphrase)
+                m_report.needsPassphrase();
+            m_report.unusable(std::move(opened).error().message);
             return false;
         }
         key.signer = *std::move(opened);
@@ -275,8 +271,8 @@ private:
             if (static_cast<std::uint8_t>(answer->front()) != detail::kAuthMethodSpecific) {
                 TRY_LET(auto const step, judge(*answer, "keyboard-interactive", AuthType::Interactive));
                 if (step == Step::Refused)
-                    m_tried.push_back(answered ? "keyboard-interactive (the answers were refused)"
-                                               : "keyboard-interactive (refused)");
+                    m_report.offered(answered ? "keyboard-interactive (the answers were refused)"
+                                              : "keyboard-interactive (refused)");
                 return step;
             }
             auto reply = answerRound(*answer, answered);
@@ -284,7 +280,7 @@ private:
                 return Step::Refused; // the next request, if there is one, ends this method (RFC 4256 3.1)
             packet = *std::move(reply);
         }
-        m_tried.push_back("keyboard-interactive (the server asked without end)");
+        m_report.offered("keyboard-interactive (the server asked without end)");
         return Step::Refused;
     }
 
@@ -305,7 +301,7 @@ private:
                 prompts.push_back({visible(*text), *echo != 0});
         }
         if (in.failed() || *count > kMostPrompts) {
-            m_tried.push_back("keyboard-interactive (the server's questions are damaged)");
+            m_report.offered("keyboard-interactive (the server's questions are damaged)");
             return std::nullopt;
         }
         std::vector<Secret> answers;
@@ -317,9 +313,9 @@ private:
                     texts.push_back('"' + prompt.text.substr(0, 80) + '"');
                 auto const asked = "keyboard-interactive: the server asks " + joined(texts, ", ");
                 if (!given)
-                    hold(asked, std::move(given).error());
+                    m_report.hold(asked, std::move(given).error());
                 else
-                    note(asked + ", and there is no saved answer");
+                    m_report.unusable(asked + ", and there is no saved answer");
                 return std::nullopt;
             }
             answers = *std::move(*given);
@@ -343,11 +339,11 @@ private:
         m_triedPassword = true;
         auto password = m_credentials->password(m_target);
         if (!password) {
-            hold("password", std::move(password).error());
+            m_report.hold("password", std::move(password).error());
             return Step::Refused;
         }
         if (!*password) {
-            note("password: none is saved");
+            m_report.unusable("password: none is saved");
             return Step::Refused;
         }
         // The same again would only bring the account closer to being locked.
@@ -367,72 +363,28 @@ private:
                     visible(m_target.user), visible(m_target.name)));
         TRY_LET(auto const step, judge(*answer, "password", AuthType::Password));
         if (step == Step::Refused)
-            m_tried.push_back("password (refused)");
+            m_report.offered("password (refused)");
         return step;
     }
 
     // Messages
 
-    void note(std::string text)
-    {
-        if (std::ranges::find(m_keys.notes, text) == m_keys.notes.end())
-            m_keys.notes.push_back(std::move(text));
-    }
-
-    /// An error of the credentials is what is reported if nothing else succeeds.
-    void hold(std::string const& of, Error error)
-    {
-        note(of + ": " + error.message);
-        if (!m_held)
-            m_held = std::move(error);
-    }
-
     Error explainRefusal()
     {
-        m_attempts.notes.insert(m_attempts.notes.end(), m_tried.begin(), m_tried.end());
-        auto const& tried = m_attempts.notes;
-        auto text = fmt::format("{} did not let {} in.", visible(m_target.name), visible(m_target.user));
-        text += tried.empty() ? " There was nothing to offer that it takes."
-                              : " Offered: " + joined(tried, "; ") + ".";
-        if (!m_keys.notes.empty())
-            text += " Could not be used: " + joined(m_keys.notes, "; ") + ".";
-        text += m_wire.methods().empty() ? " It takes no method at all."
-                                         : " It takes: " + joined(m_wire.methods(), ", ") + ".";
-        if (!m_succeeded.empty())
-            text += " It had accepted " + joined(m_succeeded, " and ") + ", and wants more.";
-        return {m_held ? m_held->code : Errc::AuthFailed, text + advice()};
-    }
-
-    [[nodiscard]] std::string advice() const
-    {
-        auto const name = visible(m_target.name);
-        if (m_held && m_held->code != Errc::AuthFailed)
-            return {}; // it says itself what to do
-        if (m_needsPassphrase)
-            return fmt::format(
-                " Save the passphrase with \"termalin-mcp host set {} --ask-passphrase\", or load the key "
-                "into ssh-agent.",
-                name);
-        std::vector<std::string> ways;
-        if (m_wire.takes("publickey"))
-            ways.push_back(fmt::format(
-                "name a key that the server knows with \"termalin-mcp host set {} --key FILE\"", name));
-        if (m_wire.takes("password") || m_wire.takes("keyboard-interactive"))
-            ways.push_back(
-                fmt::format("save the password with \"termalin-mcp host set {} --ask-password\"", name));
-        if (ways.empty())
-            return {};
-        ways.front().front() = static_cast<char>(ways.front().front() - 'a' + 'A');
-        return " " + joined(ways, ", or ") + ".";
+        m_report.unusable(m_keys.notes);
+        return m_report.refusal(m_attempts.notes, m_wire.methods(), m_succeeded);
     }
 
     /// The line was cut: by a server that has had enough, if it said so or had refused something before.
     Error explainLoss(Error error)
     {
-        if (error.code != Errc::Unreachable || (m_tried.empty() && m_wire.goodbye().empty()))
+        if (error.code != Errc::Unreachable || (!m_report.anyOffered() && m_wire.goodbye().empty()))
             return error;
-        m_attempts.hungUp = std::ranges::any_of(
-            m_keys.keys, [&](LoginKey const& key) { return !key.offered && !wasRefused(key.what()); });
+        m_attempts.hungUp = (!m_triedInteractive && m_wire.takes("keyboard-interactive")) ||
+                            (!m_triedPassword && m_wire.takes("password")) ||
+                            std::ranges::any_of(m_keys.keys, [&](LoginKey const& key) {
+                                return !key.offered && !wasRefused(key.what());
+                            });
         auto refusal = explainRefusal();
         refusal.message = fmt::format("{} hung up{} after {} attempts. {}", visible(m_target.name),
                                       m_wire.goodbye().empty() ? "" : " (\"" + m_wire.goodbye() + "\")",
@@ -449,9 +401,7 @@ private:
     detail::LoginKeys m_keys;
     bool m_collected = false;
     std::vector<std::string> m_sealed; ///< files that could not be opened
-    std::vector<std::string> m_tried;
-    std::optional<Error> m_held;
-    bool m_needsPassphrase = false;
+    detail::LoginReport m_report;
     bool m_triedInteractive = false;
     bool m_triedPassword = false;
     Secret m_answer; ///< the one answer to the one question of a round

@@ -482,6 +482,17 @@ TEST_F(LoginOfAnotherAccount, ByPassword)
     EXPECT_TRUE(none.message().contains("--ask-password")) << none.message();
 }
 
+TEST_F(LoginOfAnotherAccount, ByThePasswordThoughTheServerHangsUpOverTheLastOfTheAgentsKeys)
+{
+    EightKeys const keys;
+    Sshd const server({.config = {"PasswordAuthentication yes", "MaxAuthTries 8"},
+                       .ordinaryUser = true,
+                       .password = "pass word"});
+    auto const tried = attempt(server, keys.target(server), withPassword("pass word"));
+    EXPECT_EQ(tried.type(), AuthType::Password) << tried.message();
+    EXPECT_EQ(server.accepted(), 2U);
+}
+
 TEST_F(LoginOfAnotherAccount, ByAKeyAndThenAPasswordWhereTheServerWantsBoth)
 {
     Sshd const server({.config = {"PasswordAuthentication yes", "AuthenticationMethods publickey,password"},
