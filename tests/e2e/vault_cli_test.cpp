@@ -11,7 +11,7 @@ using ::testing::Not;
 
 class VaultCommands : public ::testing::Test {
 protected:
-    ~VaultCommands() override
+    void TearDown() override
     {
         static_cast<void>(m_home.run({"vault", "lock"}));
     } // its holder, if there is one
