@@ -75,7 +75,7 @@ measure() { # measure NAME PORT: one run of each of ours, scp and sftp, in turn
     esac
 }
 median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-slowest() { sort -n | awk '{ v[NR] = $1 } END { i = int(NR * 0.95 + 0.999); print v[i > NR ? NR : i] }'; }
+slowest() { sort -n | awk '{ v[NR] = $1 } END { i = int(NR * 0.95 + 0.999); if (i > NR) i = NR; print v[i] }'; }
 declare -A middle
 show() { # show LABEL FILE_OF_SECONDS
     middle[$1]=$(median <"$2")
@@ -85,7 +85,7 @@ show() { # show LABEL FILE_OF_SECONDS
 failed=0
 ratio() { # ratio OURS RIVAL BAR
     awk -v a="${middle[$1]}" -v b="${middle[$2]}" -v bar="$3" -v n="$1 / $2" \
-        'BEGIN { r = b / a; printf "%-36s %.2f x   (bar %s) %s\n", n, r, bar, r >= bar ? "ok" : "BELOW"; exit r < bar }' || failed=1
+        'BEGIN { r = b / a; low = (r < bar); printf "%-36s %.2f x   (bar %s) %s\n", n, r, bar, (low ? "BELOW" : "ok"); exit low }' || failed=1
 }
 
 for way in near far; do
