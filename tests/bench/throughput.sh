@@ -98,7 +98,7 @@ for way in near far; do
     for name in $names; do show "$way $name" "$work/$way-$name"; done
 done
 
-"$ours" tunnel 127.0.0.1 "$port" "$user" "$work/key" "$work/known" "$source_port" >"$work/tunnel" < <(sleep 100000) &
+"$ours" tunnel 127.0.0.1 "$port" "$user" "$work/key" "$work/known" "$source_port" >"$work/tunnel" < <(exec tail --pid=$$ -f /dev/null) &
 pids+=($!)
 rival_port=$(free_port)
 ssh "${options[@]}" -p "$port" -N -L "127.0.0.1:$rival_port:127.0.0.1:$source_port" "$user@127.0.0.1" &
