@@ -142,13 +142,13 @@ private:
 
     Result<void> narrow()
     {
-        heading("Meanwhile its person narrows what it may do: only `uname`");
-        say("   $ termalin-mcp host set demo --policy allowlist --allow 'uname *'");
-        TRY(run({m_program, "host", "set", "demo", "--policy", "allowlist", "--allow", "uname *"},
+        heading("Meanwhile its person narrows what it may do: only `uname -s`");
+        say("   $ termalin-mcp host set demo --policy allowlist --allow 'uname -s'");
+        TRY(run({m_program, "host", "set", "demo", "--policy", "allowlist", "--allow", "uname -s"},
                 Output::Hidden));
         TRY_LET(auto const admitted, call("ssh_exec", {{"host", "demo"}, {"command", "uname -s"}}));
         TRY(expect(admitted.value("exitCode", -1) == 0, "the admitted command runs"));
-        TRY_LET(auto const refused, send("ssh_exec", {{"host", "demo"}, {"command", "uname -s; rm -rf ~"}}));
+        TRY_LET(auto const refused, send("ssh_exec", {{"host", "demo"}, {"command", "uname -s; id"}}));
         say("   <- refused: " + visible(textOf(refused)));
         return expect(refused.value("isError", false) && textOf(refused).starts_with("not_in_allowlist"),
                       "the other command is refused");
