@@ -227,7 +227,7 @@ TEST_F(CommandLine, ImportsWhatOpenSshsConfigurationNamesAndChangesNothingThatIs
     m_home.must({"host", "import", file.string(), "--dry-run"});
     EXPECT_EQ(m_home.host("web"), nullptr);
     m_home.must({"host", "add", "gate", "me@192.0.2.99"});
-    EXPECT_THAT(m_home.must({"host", "import", file.string()}), HasSubstr("ForwardAgent"));
+    EXPECT_THAT(m_home.must({"host", "import", file.string()}), HasSubstr("forwardagent"));
     EXPECT_EQ(m_home.host("web").at("hostname"), "192.0.2.2");
     EXPECT_EQ(m_home.host("web").at("username"), "bob");
     EXPECT_EQ(m_home.host("web").at("jump"), Json({"gate"}));
