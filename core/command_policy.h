@@ -11,8 +11,8 @@
 
 namespace termalin {
 
-/// The allowlist over a command, as pure code: split, match, quote again. contract.md section 2 and ssh.md
-/// section 4 say what is refused and why.
+/// The allowlist over a command, as pure code: split, match, quote again. docs/SECURITY.md
+/// says what it is good for.
 
 /// Splits one simple command into its words as a POSIX shell would (POSIX.1-2017, XCU 2.2 and 2.3), or
 /// refuses it. Errors: NotInAllowlist; the message names the offending character or construct and its byte,

@@ -10,7 +10,7 @@
 namespace termalin {
 
 /// A readable path of an allowlist host, such as "/var/log/**": `*` stays within one component, a last `**`
-/// is the folder and all below it, nothing else is special. contract.md section 2.
+/// is the folder and all below it, nothing else is special.
 class PathPattern {
 public:
     /// Errors: InvalidArgument for a relative pattern, a "." or ".." component, an empty component, a `**`

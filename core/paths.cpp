@@ -64,7 +64,7 @@ bool isOurFolder(fs::path const& dir)
     return ::stat(dir.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
 }
 
-/// The order of safety.md 5. A runtime folder that a `su` has left behind belongs to somebody else and is
+/// The order of docs/control-socket.md. A runtime folder that a `su` has left behind belongs to somebody else and is
 /// passed over.
 fs::path runtimeDirOf(fs::path const& home)
 {

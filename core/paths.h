@@ -18,7 +18,7 @@ struct Paths {
     std::filesystem::path knownHosts;    ///< our own known_hosts
     std::filesystem::path audit;         ///< .../audit/audit.jsonl; rotated ones beside it
     std::filesystem::path runtimeDir;    ///< 0700; control socket and the vault's holder
-    std::filesystem::path controlSocket; ///< runtimeDir/control, as safety.md 5 orders the places
+    std::filesystem::path controlSocket; ///< runtimeDir/control, see docs/control-socket.md
     std::filesystem::path vaultSocket;   ///< runtimeDir/vault
 
     /// Reads the environment; creates nothing.

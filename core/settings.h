@@ -12,7 +12,7 @@ namespace termalin {
 enum class AgentsMayRun : std::uint8_t { No, Ask, Yes };
 
 /// settings.json, as this program reads it. What cannot be read, or has an unknown value, means "off" for
-/// everything that widens, and agents stopped for an unreadable `agents.stopped`; see safety.md 3.
+/// everything that widens, and agents stopped for an unreadable `agents.stopped`.
 struct Settings {
     bool agentsInTerminal = false;                ///< "agents.inTerminal"
     AgentsMayRun agentsMayRun = AgentsMayRun::No; ///< "agents.mayRun": "no", "ask", "yes"

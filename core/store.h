@@ -64,7 +64,7 @@ public:
     };
     virtual Result<void> replaceBlobs(std::vector<Blob> const& blobs) = 0;
 
-    /// A widening that was made outside the app, kept until the app has shown it (safety.md 4): who, what,
+    /// A widening that was made outside the app, kept until the app has shown it: who, what,
     /// when.
     struct Widening {
         std::int64_t id = 0;

@@ -42,8 +42,8 @@ struct ServerOptions {
 };
 
 /// One client's MCP session: lines in, lines out. It knows neither pipes nor sockets, so termalin-mcp, the
-/// app's control socket and the tests all drive this same class. contract.md section 1 in the documentation
-/// is what it keeps to: MCP 2024-11-05 to 2025-11-25.
+/// app's control socket and the tests all drive this same class. The Model Context Protocol
+/// is kept to in its versions 2024-11-05 to 2025-11-25.
 class Server {
 public:
     static constexpr std::size_t kMaxCalls = 256;

@@ -19,7 +19,7 @@ class ConnectionImpl;
 
 inline constexpr std::string_view kMarkerName = "LC_TERMALIN_RUN";
 
-/// One command on a channel of its own, from the opening to the end as contract.md gives it. The public
+/// One command on a channel of its own, from the opening to the end that ExecOutcome tells. The public
 /// members are for the thread that called exec().
 class ExecTask final : public Task {
 public:

@@ -18,7 +18,7 @@ struct UploadSource {
     std::function<void()> rewind;                                ///< Empty: it can be read only once.
 };
 
-/// One file put in place, as contract.md section 3 says of sftp_put:
+/// One file put in place, the old content there until the new is complete:
 /// - Links are followed, a dangling one to the file that it names. Folders, devices, pipes and sockets are
 ///   refused, unopened.
 /// - A file that this login may not write (read-only, immutable) is refused, even where the folder would let

@@ -5,7 +5,7 @@
 
 namespace termalin::ssh {
 
-/// Runs the stop ladder of contract.md section 3 for a command that was handed over, and gives what it had
+/// Runs the stop ladder (signals, then the helper) for a command that was handed over, and gives what it had
 /// printed. On the thread that called exec(); at most 4 s and a few round trips.
 Result<ExecOutcome> stopAndTake(ConnectionImpl& connection, ExecTask& task, Completion completion);
 

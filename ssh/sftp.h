@@ -63,7 +63,7 @@ public:
     /// size, as in /proc); InvalidArgument for a folder, device, pipe or socket, which is not opened.
     virtual Result<std::string> read(std::string_view path, std::uint64_t limit, Deadline deadline,
                                      std::stop_token const& stop) = 0;
-    /// Writes a whole file as contract.md section 3 says of sftp_put. When it fails before an in-place write
+    /// Writes a whole file: beside the old one, then in its place. When it fails before an in-place write
     /// has begun, the old file is whole and the temporary one removed.
     virtual Result<Upload> write(std::string_view path, std::string_view content, Deadline deadline,
                                  std::stop_token const& stop) = 0;
