@@ -302,6 +302,15 @@ TEST(AdmitCommand, WithoutARuleThatFitsThePersonIsNamedAsTheOneWhoCanAddOne)
     }
 }
 
+TEST(AdmitCommand, JudgesTheWordsOfACommandAndNotWhatTheyMention)
+{
+    auto const rules = rulesOf({"last *", "grep * /var/log/syslog", "awk *"});
+    for (auto const* const command :
+         {"last reboot", "grep 'rm -rf' /var/log/syslog", "grep \"sudo; shutdown | sh\" /var/log/syslog",
+          "awk '{print $1; exit}'"})
+        EXPECT_TRUE(admitCommand(command, rules, LoginShell::Posix)) << command;
+}
+
 TEST(AdmitCommand, OnAnotherShellOnlyPlainWordsRunAndTheyRunUnquoted)
 {
     auto const rules = rulesOf({"ls **", "'a=b' **", "'if' **", "'begin'"});

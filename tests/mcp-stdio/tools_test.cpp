@@ -117,6 +117,27 @@ TEST_F(ToolsTest, ATimeoutStopsTheCommandAndReturnsWhatItPrinted)
     EXPECT_TRUE(late["stopped"] == "confirmed" || late.contains("note"));
 }
 
+TEST_F(ToolsTest, ACommandWhoseConnectionIsLostIsNotRunAgain)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Full);
+    auto const runs = (m_server.home() / "runs").string();
+    auto const command = "echo run >>" + runs + "; kill -9 $PPID; sleep 2";
+    std::string expected;
+    for (int i = 0; i < 3;
+         ++i) { // the first on a connection of its own, the others where a spare may be ready
+        auto const lost = exec(command).value();
+        EXPECT_EQ(lost["completion"], "disconnected");
+        EXPECT_FALSE(lost.contains("exitCode"));
+        EXPECT_THAT(lost["note"].get<std::string>(), HasSubstr("may or may not have finished"));
+        expected += "run\n";
+        EXPECT_EQ(readFile(runs), expected);
+    }
+    auto const id = session();
+    auto const lost = m_desk.call("session_exec", {{"session", id}, {"command", command}}).value();
+    EXPECT_EQ(lost["completion"], "disconnected");
+    EXPECT_EQ(readFile(runs), expected + "run\n");
+}
+
 TEST_F(ToolsTest, WhatIsRefusedNeverReachesTheNetwork)
 {
     m_desk.save(m_server, "closed", AgentPolicy::Blocked);
