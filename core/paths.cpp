@@ -64,8 +64,8 @@ bool isOurFolder(fs::path const& dir)
     return ::stat(dir.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
 }
 
-/// The order of docs/control-socket.md. A runtime folder that a `su` has left behind belongs to somebody else and is
-/// passed over.
+/// The order of docs/control-socket.md. A runtime folder that a `su` has left behind belongs to somebody else
+/// and is passed over.
 fs::path runtimeDirOf(fs::path const& home)
 {
     auto const named = absoluteFromEnvironment("XDG_RUNTIME_DIR");

@@ -64,13 +64,11 @@ prepare_sshd() {
 }
 
 configure_and_build() { # configure_and_build PRESET [TARGET...]
-    local preset=$1
+    local preset=$1 said
     shift
-    cmake --preset "$preset" -Wno-dev >"/tmp/termalin-configure.$$" 2>&1 || {
-        cat "/tmp/termalin-configure.$$" >&2
-        rm -f "/tmp/termalin-configure.$$"
+    said=$(cmake --preset "$preset" -Wno-dev 2>&1) || {
+        printf '%s\n' "$said" >&2
         return 1
     }
-    rm -f "/tmp/termalin-configure.$$"
     cmake --build --preset "$preset" ${1:+--target "$@"}
 }

@@ -21,19 +21,15 @@ struct UploadSource {
 /// One file put in place, the old content there until the new is complete:
 /// - Links are followed, a dangling one to the file that it names. Folders, devices, pipes and sockets are
 ///   refused, unopened.
-/// - A file that this login may not write (read-only, immutable) is refused, even where the folder would let
-/// it
-///   be replaced.
-/// - The bytes go to ".termalin-" and 16 random hexadecimal digits in the same folder, which takes the old
-/// one's
-///   owner, group and mode (set-id bits too), and its name at last. What SFTP cannot tell is lost: ACLs,
-///   extended attributes, and other hard links, which keep the old content.
-/// - In place, when the temporary file cannot be made, owned or renamed. Then the old bytes are written over
-/// and
-///   the end is cut off; a stop is no longer heard once that has begun.
+/// - A file that this login may not write (read-only, immutable) is refused, even where the folder would
+///   let it be replaced.
+/// - The bytes go to ".termalin-" and 16 random hexadecimal digits in the same folder, which takes
+///   the owner, group and mode (set-id bits too) of the old one, and its name at last. What SFTP cannot tell
+///   is lost: ACLs, extended attributes, and other hard links, which keep the old content.
+/// - In place, when the temporary file cannot be made, owned or renamed. Then the old bytes are written
+///   over and the end is cut off; a stop is no longer heard once that has begun.
 /// - On failure the temporary file is removed. When the line is cut nobody can remove it, and it stays; a
-/// later
-///   upload lets it be, because nothing proves whose it is.
+///   later upload lets it be, because nothing proves whose it is.
 class SftpUpload {
 public:
     SftpUpload(SftpClient& client, UploadSource source, CallLimits limits)
