@@ -9,6 +9,7 @@
 #include "core/settings.h"
 #include "tests/mcp-stdio/desk.h"
 #include "tests/support/process.h"
+#include "tests/support/relay.h"
 
 namespace termalin::test {
 namespace {
@@ -176,6 +177,29 @@ TEST_F(AgentSessionsTest, ASessionWhoseServerDiedIsToldOnceAndGone)
     EXPECT_THAT(lost.text(), HasSubstr("session_open"));
     EXPECT_TRUE(eventually([&] { return !listens(port); }));
     EXPECT_EQ(tunnelsOpen(), 0U);
+}
+
+TEST_F(AgentSessionsTest, LoginsThatNeverAnsweredDoNotHoldUpTheNext)
+{
+    Relay relay(m_server.port());
+    auto known = readFile(m_server.knownHosts());
+    auto const port = std::to_string(m_server.port());
+    known.replace(known.find(port), port.size(), std::to_string(relay.port()));
+    auto const file = m_server.folder() / "relayed";
+    writeFile(file, known);
+    m_desk.save(m_server, "web", AgentPolicy::Full, [&](Host& host) {
+        host.port = relay.port();
+        host.knownHostsFile = file;
+    });
+    relay.goSilent();
+    std::vector<int> calls; // more than there are logins to one host at a time
+    for (int i = 0; i < 20; ++i)
+        calls.push_back(
+            m_desk.start("ssh_exec", {{"host", "web"}, {"command", "echo never"}, {"timeoutSeconds", 1}}));
+    for (auto const call : calls)
+        EXPECT_EQ(m_desk.await(call).code(), "timeout");
+    relay.speakAgain();
+    EXPECT_EQ(m_desk.call("ssh_exec", {{"host", "web"}, {"command", "echo hi"}}).value()["output"], "hi\n");
 }
 
 TEST_F(AgentSessionsTest, ClosingASessionStopsItsCommands)

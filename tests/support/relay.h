@@ -19,6 +19,7 @@ public:
 
     [[nodiscard]] std::uint16_t port() const noexcept { return m_port; }
     void goSilent() noexcept { m_silent = true; }
+    void speakAgain() noexcept { m_silent = false; }
     /// Takes connections and never says a word.
     static constexpr std::uint16_t kNowhere = 0;
 
