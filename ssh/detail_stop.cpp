@@ -1,5 +1,6 @@
 #include "ssh/detail_stop.h"
 
+#include <algorithm>
 #include <array>
 
 #include "ssh/detail_helper.h"
@@ -13,13 +14,16 @@ using Phase = HelperTask::Phase;
 
 /// A helper that has not found anything by then leaves the field to the channel's own signals.
 constexpr auto kToFind = 2500ms;
-/// A helper's own three rungs take 2.5 s at most; more passes only on a server too busy to look in time.
-constexpr auto kToEnd = 6s;
+/// The whole ladder. A helper's own three rungs take 2.5 s at most.
+constexpr auto kWhole = 4s;
 
 class Ladder {
 public:
     Ladder(ConnectionImpl& connection, ExecTask& task)
-        : m_connection(connection), m_task(task), m_helperEnd(Deadline::in(kToFind))
+        : m_connection(connection)
+        , m_task(task)
+        , m_helperEnd(Deadline::in(kToFind))
+        , m_end(Deadline::in(kWhole))
     {
     }
 
@@ -116,7 +120,7 @@ private:
             else if (state.ownSeen && !m_task.marker().empty())
                 m_connection.markers = ConnectionImpl::Markers::Refused;
             auto const marked = state.marked;
-            state = helper.waitBeyond(Phase::Acting, Deadline::in(kToEnd));
+            state = helper.waitBeyond(Phase::Acting, m_end);
             m_gone = state.gone;
             if (m_gone && m_ownSeen)
                 m_note = marked ? ""
@@ -160,7 +164,9 @@ private:
         for (auto const& rung : kRungs) {
             m_task.signal(rung.name);
             m_connection.wake();
-            if (m_task.endedWithin(rung.wait)) {
+            auto const left =
+                std::chrono::ceil<std::chrono::milliseconds>(m_end.at() - Deadline::Clock::now());
+            if (m_task.endedWithin(std::clamp<std::chrono::milliseconds>(left, 0ms, rung.wait))) {
                 if (!m_ownSeen)
                     m_note += " The command itself has ended.";
                 return;
@@ -170,7 +176,7 @@ private:
 
     ConnectionImpl& m_connection;
     ExecTask& m_task;
-    Deadline m_helperEnd;
+    Deadline m_helperEnd, m_end;
     bool m_line = true;
     bool m_interfered = false;
     bool m_ownSeen = false;
