@@ -102,15 +102,18 @@ std::size_t ConnectionImpl::timesUsed(std::string const& text) const
     return found == m_commands.end() ? 0 : found->second;
 }
 
-/// Steps every task, again while bytes came in or room came free: either may concern a task that already had
-/// its turn, and poll(2) reports neither.
+/// Steps every task, again while bytes came in, room came free or a channel may be opened: each may concern a
+/// task that already had its turn, and poll(2) reports none of them.
 void ConnectionImpl::pass(std::list<std::shared_ptr<Task>>& tasks)
 {
     auto& session = *m_parts.session;
     std::uint64_t before = 0;
+    std::uint64_t chances = 0;
     auto roomAgain = false;
     do {
         before = session.received();
+        chances = session.chancesToOpen();
+        session.beginTurn();
         {
             std::lock_guard const lock(m_mutex);
             tasks.splice(tasks.end(), m_posted);
@@ -123,7 +126,7 @@ void ConnectionImpl::pass(std::list<std::shared_ptr<Task>>& tasks)
         auto const wasCongested = session.congested();
         session.flush();
         roomAgain = wasCongested && !session.congested(); // whoever held back can go on
-    } while ((roomAgain || session.received() != before) && !m_closing);
+    } while ((roomAgain || session.received() != before || session.chancesToOpen() != chances) && !m_closing);
 }
 
 /// False when the server has not answered for too long.
@@ -178,6 +181,7 @@ void ConnectionImpl::loop()
         why.message = "The connection to " + name() + " was lost: " + what + ".";
     };
     for (;;) {
+        session.beginTurn();
         if (auto const read = session.readTransport(); !read) {
             why = read.error();
             why.message = "The connection to " + name() + " was lost: " + why.message;

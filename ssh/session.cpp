@@ -21,6 +21,8 @@ namespace {
 constexpr std::size_t kReadAhead = 64U * 1024U;
 /// What may come before a server's version line (RFC 4253 4.2 allows text, and gives no limit).
 constexpr std::size_t kMaxPreamble = 64U * 1024U;
+/// libssh2 keeps every packet that nobody has asked for yet. A login takes some KiB.
+constexpr std::size_t kMostBeforeLogin = 64U << 20U;
 
 template <class Function>
 libssh2_cb_generic* generic(Function* function)
@@ -99,6 +101,7 @@ bool Session::fill()
         m_inStart = 0;
         m_inEnd = static_cast<std::size_t>(got);
         m_received += m_inEnd;
+        m_mayRead -= std::min(m_mayRead, m_inEnd);
         m_lastReceived = Deadline::Clock::now();
         if (m_handshaking && m_firstBytes.size() < kMaxPreamble)
             m_firstBytes.append(m_in.data(), std::min(m_inEnd, kMaxPreamble - m_firstBytes.size()));
@@ -123,7 +126,7 @@ ssize_t Session::take(char* buffer, std::size_t size)
 {
     if (m_going)
         return 0;
-    if (m_inStart == m_inEnd && (!m_lost.empty() || !fill()))
+    if (m_inStart == m_inEnd && (!m_lost.empty() || m_mayRead == 0 || !fill()))
         return -EAGAIN;
     auto const count = std::min(size, m_inEnd - m_inStart);
     std::memcpy(buffer, m_in.data() + m_inStart, count);
@@ -202,12 +205,17 @@ Result<void> Session::run(std::string_view attempted, Errc errc, Deadline deadli
 {
     for (;;) {
         auto const before = m_received;
+        beginTurn();
         auto const rc = call();
         flush();
         if (rc >= 0)
             return {};
         if (rc != LIBSSH2_ERROR_EAGAIN)
             return std::unexpected(lastError(errc, attempted));
+        if (m_received > kMostBeforeLogin)
+            return fail(Errc::Unreachable, std::string(attempted) +
+                                               ": it sends without end, 64 MiB and more, before the login. "
+                                               "Check the server, and what lies before it.");
         if (stop.stop_requested())
             return fail(Errc::Cancelled, std::string(attempted) + ": cancelled.");
         if (deadline.passed()) {

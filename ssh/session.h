@@ -58,6 +58,11 @@ public:
     [[nodiscard]] std::uint64_t sent() const noexcept { return m_sent; }
     [[nodiscard]] Deadline::Clock::time_point lastReceived() const noexcept { return m_lastReceived; }
 
+    /// Before each round of libssh2's calls on the stream: libssh2 reads as long as something comes, so a
+    /// server that sends without end would keep it, and our thread with it, for ever. What is over the
+    /// measure of one turn stays in the stream until the next.
+    void beginTurn() noexcept { m_mayRead = kTurn; }
+
     /// Takes what has come into libssh2's queues, so that an idle session answers the server too. Errors:
     /// Unreachable when the line or the protocol is broken.
     Result<void> readTransport();
@@ -94,7 +99,14 @@ public:
     /// When a caller that waits after a refusal should be stepped again.
     [[nodiscard]] Deadline openingWakeAt() const;
     /// Lets no further session channel be opened from the queue until released as often.
-    void holdOpenings(bool hold) noexcept { m_holds += hold ? 1 : -1; }
+    void holdOpenings(bool hold) noexcept
+    {
+        m_holds += hold ? 1 : -1;
+        m_chances += hold ? 0 : 1;
+    }
+    /// Rises whenever one that waits for an opening may have its chance. Nothing need come from the server
+    /// for that, so whoever steps those that wait must look at it.
+    [[nodiscard]] std::uint64_t chancesToOpen() const noexcept { return m_chances; }
     /// Session channels that the server still counts, those given up included.
     [[nodiscard]] std::size_t openChannels() const noexcept { return m_open; }
 
@@ -118,6 +130,7 @@ private:
 
     static constexpr std::size_t kCongestion = 256U * 1024U;
     static constexpr std::size_t kMaxSessionChannels = 8;
+    static constexpr std::size_t kTurn = 4U << 20U;
 
     UniqueFd m_stream;
     LIBSSH2_SESSION* m_raw;
@@ -130,6 +143,7 @@ private:
     std::string m_out; ///< bytes from m_outStart on wait
     std::size_t m_outStart = 0;
     std::uint64_t m_received = 0, m_sent = 0;
+    std::size_t m_mayRead = kTurn; ///< in this turn
     Deadline::Clock::time_point m_lastReceived = Deadline::Clock::now();
 
     bool m_handshaking = false;
@@ -144,6 +158,7 @@ private:
     Deadline::Clock::time_point m_retryAfter{};
     int m_retries = 0;
     int m_holds = 0;
+    std::uint64_t m_chances = 0;
     Deadline::Clock::time_point m_lastFreed{};
     struct Retired {
         LIBSSH2_CHANNEL* channel;

@@ -35,13 +35,15 @@ void Session::releaseOpening(void const* who) noexcept
     if (m_opener == who)
         m_opener = nullptr;
     std::erase(m_queue, who);
+    ++m_chances;
 }
 
 bool Session::dropClaim(void const* who) noexcept
 {
     if (m_opener == who)
         return false;
-    std::erase(m_queue, who);
+    if (std::erase(m_queue, who) > 0)
+        ++m_chances;
     return true;
 }
 
@@ -90,6 +92,7 @@ void Session::sweep()
             return false;
         if (retired.counted) {
             --m_open;
+            ++m_chances;
             m_lastFreed = Deadline::Clock::now();
         }
         return true;

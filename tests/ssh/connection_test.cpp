@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "ssh/connection.h"
+#include "ssh/detail_connection.h"
 #include "ssh/detail_kexinit.h"
 #include "tests/support/process.h"
 #include "tests/support/program.h"
@@ -31,10 +32,12 @@ Result<std::shared_ptr<Connection>> open(Route const& route, LoginContext const&
 /// A server that takes one connection, says `text`, and closes it if told to.
 class Speaker {
 public:
-    Speaker(std::string text, bool close, std::size_t times = 1)
+    Speaker(std::string text, bool close, std::size_t times = 1, std::string first = {})
     {
-        m_thread = std::jthread([this, text = std::move(text), close, times](std::stop_token const& stop) {
+        m_thread = std::jthread([this, text = std::move(text), close, times,
+                                 first = std::move(first)](std::stop_token const& stop) {
             UniqueFd client(::accept4(m_listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+            ::send(client.get(), first.data(), first.size(), MSG_NOSIGNAL);
             for (std::size_t i = 0; i < times && !stop.stop_requested(); ++i)
                 if (::send(client.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0)
                     break;
@@ -154,6 +157,19 @@ TEST(Open, GivesUpInTimeOnAServerThatSaysNothing)
     EXPECT_THAT(refused.error().message, HasSubstr("nothing at all"));
 }
 
+TEST(Open, GivesUpOnAServerThatSendsWithoutEnd)
+{
+    // SSH_MSG_IGNORE, RFC 4253 11.2: a packet of 16,388 bytes after its length, 8 of them padding
+    constexpr std::size_t dataSize = 16'374;
+    std::string packet("\x00\x00\x40\x04\x08\x02\x00\x00\x3f\xf6", 10);
+    packet += std::string(dataSize + 8, 'x');
+    Speaker const endless(packet, false, 10'000'000, "SSH-2.0-odd\r\n");
+    auto const refused = open(endless.route(), nothingKnown(), 120s);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::Unreachable);
+    EXPECT_THAT(refused.error().message, HasSubstr("without end"));
+}
+
 TEST(Open, CanBeCancelledWhileAServerSaysNothing)
 {
     Speaker const silent("", false);
@@ -264,6 +280,60 @@ TEST(Keepalive, KeepsAnIdleConnectionThatAnswers)
     // Several rounds of both sides' probes, each of which brings bytes.
     EXPECT_TRUE(test::eventually([&] { return (*connection)->traffic().bytesIn > before + 300; }));
     EXPECT_TRUE((*connection)->alive()) << (*connection)->whyClosed();
+}
+
+/// What two tasks that want to open a channel have between them.
+struct Opening {
+    std::atomic<bool> held = false, letGo = false, had = false;
+};
+
+class Holder final : public Task {
+public:
+    explicit Holder(Opening& opening) : m_opening(opening) {}
+    bool step(Session& session) override
+    {
+        m_opening.held = session.claimOpeningAtOnce(this);
+        if (m_opening.letGo)
+            session.releaseOpening(this);
+        return m_opening.letGo;
+    }
+    void ended(Error const&) override {}
+
+private:
+    Opening& m_opening;
+};
+
+class NextInLine final : public Task {
+public:
+    explicit NextInLine(Opening& opening) : m_opening(opening) {}
+    bool step(Session& session) override
+    {
+        m_opening.had = m_opening.held && session.claimOpeningAtOnce(this);
+        if (m_opening.had)
+            session.releaseOpening(this);
+        return m_opening.had;
+    }
+    void ended(Error const&) override {}
+
+private:
+    Opening& m_opening;
+};
+
+TEST(Channels, AreOpenedByWhoeverWaitsThoughNothingComesFromTheServer)
+{
+    Opening opening;
+    Sshd const server;
+    auto route = server.route();
+    route.hops[0].serverAliveInterval = 0s;
+    auto const connection = open(route, server.context());
+    ASSERT_TRUE(connection) << connection.error().message;
+    auto& loop = impl(**connection);
+    loop.post(std::make_shared<NextInLine>(opening)); // stepped before the one that it waits for
+    loop.post(std::make_shared<Holder>(opening));
+    ASSERT_TRUE(test::eventually([&] { return opening.held.load(); }));
+    opening.letGo = true;
+    loop.wake();
+    EXPECT_TRUE(test::eventually([&] { return opening.had.load(); }));
 }
 
 TEST(Close, NoticesAtOnceThatAnIdleConnectionsServerIsGone)
