@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 #include "core/audit_chain.h"
 #include "core/log.h"
@@ -285,10 +286,11 @@ Result<void> FileAudit::writeLine(std::string const& text)
 
 void FileAudit::markDirty()
 {
-    m_dirty = true;
+    auto const waited = std::exchange(m_dirty, true);
     if (!m_syncer.joinable())
         m_syncer = std::jthread([this](std::stop_token const& stop) { syncLoop(stop); });
-    m_wake.notify_all();
+    if (!waited) // or the syncer knows already, and lets this line join
+        m_wake.notify_all();
 }
 
 /// Sleeps until a line has been written, then lets others join it for a moment.

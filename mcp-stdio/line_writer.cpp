@@ -42,6 +42,13 @@ void LineWriter::push(std::string line)
     std::lock_guard const lock(m_mutex);
     if (m_broken || m_stop)
         return;
+    // Mostly the reader waits, and then another thread would only cost its start.
+    if (m_queue.empty() && !m_writing) {
+        auto const written = writeAtOnce(line);
+        if (written == line.size())
+            return;
+        line.erase(0, written);
+    }
     m_waiting += line.size();
     m_queue.push_back(std::move(line));
     m_changed.notify_all();
@@ -74,9 +81,11 @@ void LineWriter::run()
             return;
         auto const line = std::move(m_queue.front());
         m_queue.pop_front();
+        m_writing = true;
         lock.unlock();
         auto const written = writeAll(line);
         lock.lock();
+        m_writing = false;
         auto const before = m_waiting;
         m_waiting -= line.size();
         if (!written && !m_stop) {
@@ -91,6 +100,18 @@ void LineWriter::run()
             lock.lock();
         }
     }
+}
+
+/// How much was taken. What is wrong with the descriptor is left for the thread to find.
+std::size_t LineWriter::writeAtOnce(std::string_view bytes) const
+{
+    pollfd room{m_fd, POLLOUT, 0};
+    if (::poll(&room, 1, 0) != 1 || room.revents != POLLOUT)
+        return 0;
+    auto count = ::send(m_fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count < 0 && errno == ENOTSOCK && bytes.size() <= kPipeBytes)
+        count = ::write(m_fd, bytes.data(), bytes.size());
+    return static_cast<std::size_t>(std::max<ssize_t>(count, 0));
 }
 
 bool LineWriter::writeAll(std::string_view bytes)

@@ -12,8 +12,9 @@
 
 namespace termalin::mcp {
 
-/// Writes lines to a descriptor from a thread of its own, in order and each whole, so that whoever sends one
-/// never waits for the reader. All members but the constructor and destructor may be called from any thread.
+/// Writes lines to a descriptor, in order and each whole. Whoever sends one never waits for the reader: what
+/// the descriptor does not take at once is left to a thread of this. All members but the constructor and
+/// destructor may be called from any thread.
 class LineWriter {
 public:
     /// `onChange` is called, on the writer's thread, when the reader has gone and whenever waiting() falls to
@@ -35,6 +36,7 @@ public:
 private:
     void run();
     bool writeAll(std::string_view bytes);
+    [[nodiscard]] std::size_t writeAtOnce(std::string_view bytes) const;
     bool waitWritable();
 
     int m_fd;
@@ -46,6 +48,7 @@ private:
     std::condition_variable m_changed;
     std::deque<std::string> m_queue;
     std::size_t m_waiting = 0;
+    bool m_writing = false; ///< The thread has taken a line off the queue.
     bool m_broken = false;
     bool m_stop = false;
     std::thread m_thread;

@@ -36,7 +36,8 @@ void PolicyWatch::wake()
 {
     {
         std::scoped_lock const lock(m_mutex);
-        m_wake = true;
+        if (std::exchange(m_wake, true))
+            return;
     }
     m_woken.notify_all();
 }
@@ -71,11 +72,10 @@ void PolicyWatch::run()
         auto const idle = m_callbacks.isIdle();
         {
             std::unique_lock lock(m_mutex);
-            auto const woken = [this] { return m_ending || m_wake; };
             if (idle)
-                m_woken.wait(lock, woken);
-            else
-                m_woken.wait_for(lock, kLookEvery, woken);
+                m_woken.wait(lock, [this] { return m_ending || m_wake; });
+            else // not sooner for each thing that is added: calls would look at the store one more time each
+                m_woken.wait_for(lock, kLookEvery, [this] { return m_ending; });
             if (m_ending)
                 return;
             m_wake = false;

@@ -49,7 +49,9 @@ public:
             eventfd_t ignored = 0;
             if (fds[0].revents != 0)
                 (void)::eventfd_read(m_wake, &ignored);
-            if (m_in != m_out && (fds[1].revents & POLLERR) != 0)
+            // A pipe whose reader has gone says POLLERR, a socket POLLHUP; poll(2) would not wait again on
+            // either.
+            if (m_in != m_out && (fds[1].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
                 return Ended::OutputLost;
             if (fds[2].revents == 0)
                 continue;
@@ -98,13 +100,13 @@ Ended serve(int in, int out, std::span<Tool const> tools, Services& services, Se
         options.serving(&server);
 
     auto const ended = Reader(in, out, server, writer, wake.get()).run(stop);
+    auto const last = Deadline::in(options.patience);
     if (options.ending)
         options.ending();
     if (ended == Ended::InputEnded && options.grace > 0ms)
         server.waitUntilIdle(Deadline::in(options.grace), hurry.get_token());
     server.stopAll(StopReason::Shutdown);
-    auto const idle =
-        server.waitUntilIdle(options.abandon ? Deadline::in(options.patience) : Deadline::never(), {});
+    auto const idle = server.waitUntilIdle(options.abandon ? last : Deadline::never(), {});
     writer.flush(Deadline::in(300ms));
     if (options.serving)
         options.serving(nullptr);
@@ -118,7 +120,7 @@ Ended serve(int in, int out, std::span<Tool const> tools, Services& services, Se
 namespace {
 
 constexpr auto kGrace = 1000ms;
-constexpr auto kPatience = 1200ms;
+constexpr auto kPatience = 2400ms;             // a busy server takes its time to end a command
 constexpr suseconds_t kLastMomentUs = 900'000; // with 2 s before it: all is over 3 s after the end
 
 std::atomic<int> signalEvent = -1;

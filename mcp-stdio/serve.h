@@ -22,9 +22,9 @@ struct ServeOptions {
     ServerOptions server = {};
     /// After the end of input, for how long the calls in flight may go on and answer.
     std::chrono::milliseconds grace{0};
-    /// After that, how long stopped calls may take before `abandon` is called, which does not return (a
-    /// program that must end). Without it they are waited for.
-    std::chrono::milliseconds patience{1200};
+    /// How long after the end, the grace included, stopped calls may take before `abandon` is called, which
+    /// does not return (a program that must end). Without it they are waited for.
+    std::chrono::milliseconds patience{2400};
     std::function<void()> abandon = {};
     /// Gets the server before the first line is read, and null before it goes away.
     std::function<void(Server*)> serving = {};

@@ -383,7 +383,10 @@ std::optional<std::string> Server::start(std::shared_ptr<RunningCall> const& cal
                                   e.what()));
     }
     m_calls.emplace(call->id.key, call);
-    m_wake.notify_one();
+    if (call->wantsProgress()) {
+        m_progressArrived = true; // when it is due must be found anew
+        m_wake.notify_one();
+    }
     return std::nullopt;
 }
 

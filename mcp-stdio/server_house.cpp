@@ -65,9 +65,7 @@ void Server::keepHouse(std::stop_token const& stop)
         }
         m_progressArrived = false;
         auto const next = sendDueProgress();
-        auto const calls = m_calls.size();
-        m_wake.wait_until(lock, stop, next,
-                          [&] { return !m_done.empty() || m_progressArrived || m_calls.size() != calls; });
+        m_wake.wait_until(lock, stop, next, [&] { return !m_done.empty() || m_progressArrived; });
     }
 }
 

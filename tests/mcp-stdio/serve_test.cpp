@@ -167,6 +167,20 @@ TEST(Serve, EndsWhenNobodyReadsTheRepliesAnyMore)
     EXPECT_EQ(waiter.reasons, std::vector{StopReason::Shutdown});
 }
 
+TEST(Serve, EndsWhenASocketForTheRepliesIsClosedThoughTheInputGoesOn)
+{
+    std::array<int, 2> ends{}; // what Node.js gives its children as standard output
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    UniqueFd const ours(ends[0]);
+    UniqueFd theirs(ends[1]);
+    Pipe const input;
+    test::OpenGate gate;
+    Services services;
+    services.gatekeeper = &gate;
+    std::jthread const closer([&] { theirs.reset(); });
+    EXPECT_EQ(serve(input.reading.get(), ours.get(), {}, services, {}, {}), Ended::OutputLost);
+}
+
 TEST(Serve, ReadsNoMoreWhileRepliesWaitAndLosesNone)
 {
     // Each answer has a quarter of a mebibyte, so that 256 of them are the limit. A request is as long as
