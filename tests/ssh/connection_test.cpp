@@ -140,7 +140,8 @@ TEST(Open, TriesTheOtherFamilyWhenOneDoesNotAnswer)
     Sshd const server;
     auto route = server.route();
     route.hops[0].hostname = "localhost";
-    route.hops[0].hostKeyAlias = "127.0.0.1";
+    // The alias stands for the whole name, the port included, as in ssh_config(5).
+    route.hops[0].hostKeyAlias = "[127.0.0.1]:" + std::to_string(server.port());
     auto const connection = open(route, server.context());
     ASSERT_TRUE(connection) << connection.error().message;
     route.hops[0].family = AddressFamily::Inet6;

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <thread>
@@ -33,7 +34,17 @@ protected:
 
 TEST_F(ExecTest, GivesTheOutputOfBothStreamsInOrderAndTheExitCode)
 {
-    auto const outcome = run(*m_connection, "echo one; echo two >&2; echo three; exit 7");
+    // sshd reads the two from pipes of their own, so each waits until the one before has come.
+    auto const seen = [&](std::string_view word) { return (m_server.home() / word).string(); };
+    ExecRequest request;
+    request.command = "wait_for() { until [ -e \"$1\" ]; do sleep 0.02; done; }; echo one; wait_for '" +
+                      seen("one") + "'; echo two >&2; wait_for '" + seen("two") + "'; echo three; exit 7";
+    request.onOutput = [&](std::string_view bytes) {
+        for (std::string_view const word : {"one", "two"})
+            if (bytes.find(word) != std::string_view::npos)
+                std::ofstream(seen(word)).flush();
+    };
+    auto const outcome = m_connection->exec(std::move(request), Deadline::in(60s), {});
 
     ASSERT_TRUE(outcome) << outcome.error().message;
     EXPECT_EQ(outcome->output.text, "one\ntwo\nthree\n");
