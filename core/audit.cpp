@@ -50,6 +50,7 @@ public:
     Result<void> end(std::int64_t number, AuditOutcome const& outcome) override;
     Result<void> note(AuditCall const& what) override;
     void hide(Secret const& secret) override;
+    void sync() override;
 
     Result<void> openFile(); ///< under the lock of lines
 
@@ -64,7 +65,6 @@ private:
     Result<void> writeLine(std::string const& text);
     void markDirty();
     void syncLoop(std::stop_token const& stop);
-    void sync();
 
     fs::path const m_file;
     Store& m_store;

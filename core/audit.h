@@ -55,6 +55,10 @@ public:
 
     /// From now on this secret is replaced by a mark wherever it would be written (in this process).
     virtual void hide(Secret const& secret) = 0;
+
+    /// Brings what was written to the disk, and the head to the store; by itself twice a second. For a
+    /// program that ends without its destructors.
+    virtual void sync() = 0;
 };
 
 /// The verdict of `audit verify`: every line's hash over the whole chain, rotated files included, and the

@@ -201,6 +201,10 @@ Result<Admission> PolicyGate::admit(Tool const& tool, Args const& args, Call con
         return admission;
     }
     TRY_LET(admission->auditNumber, m_audit.begin(line));
+    {
+        std::scoped_lock const lock(m_mutex);
+        m_underWay.emplace(admission->auditNumber, std::chrono::steady_clock::now());
+    }
     if (m_app != nullptr && admission->host)
         m_app->began({.kind = Activity::Kind::Call,
                       .id = std::to_string(admission->auditNumber),
@@ -217,6 +221,8 @@ void PolicyGate::finished(Tool const& /*tool*/, Admission const& admission, Resu
 {
     if (m_app != nullptr && admission.host)
         m_app->ended(Activity::Kind::Call, std::to_string(admission.auditNumber));
+    if (std::scoped_lock const lock(m_mutex); m_underWay.erase(admission.auditNumber) == 0)
+        return; // its end is told already
     AuditOutcome line;
     line.milliseconds = took.count();
     if (!outcome) {
@@ -230,6 +236,27 @@ void PolicyGate::finished(Tool const& /*tool*/, Admission const& admission, Resu
     }
     if (auto const written = m_audit.end(admission.auditNumber, line); !written)
         log(LogLevel::Error, "audit", "The end of a call could not be recorded: {}", written.error().message);
+}
+
+void PolicyGate::abandoned()
+{
+    decltype(m_underWay) left;
+    {
+        std::scoped_lock const lock(m_mutex);
+        left.swap(m_underWay);
+    }
+    for (auto const& [number, began] : left) {
+        auto const took = std::chrono::steady_clock::now() - began;
+        AuditOutcome const line{
+            .result = std::string(toString(Errc::Cancelled)),
+            .exitCode = {},
+            .milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(took).count(),
+            .note = "The agent's program ended while this was being stopped; how it ended is not known."};
+        if (auto const written = m_audit.end(number, line); !written)
+            log(LogLevel::Error, "audit", "The end of a call could not be recorded: {}",
+                written.error().message);
+    }
+    m_audit.sync();
 }
 
 } // namespace termalin::mcp

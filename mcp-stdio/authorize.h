@@ -1,6 +1,10 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,6 +66,7 @@ public:
     Result<Admission> admit(Tool const& tool, Args const& args, Call const& call) override;
     void finished(Tool const& tool, Admission const& admission, Result<Json> const& outcome,
                   std::chrono::milliseconds took) override;
+    void abandoned() override;
 
 private:
     Result<Admission> judge(Tool const& tool, Args const& args, std::string& hostName);
@@ -72,6 +77,10 @@ private:
     Paths m_paths;
     HostOfSession m_hostOfSession;
     AppLink* m_app;
+
+    std::mutex m_mutex;
+    /// Begun and not ended, by the audit's number; guarded by m_mutex.
+    std::map<std::int64_t, std::chrono::steady_clock::time_point> m_underWay;
 };
 
 } // namespace termalin::mcp

@@ -229,8 +229,15 @@ int serveStdio(Services& services, Stdio stdio)
             audience().server->log(level, category, text);
     });
 
-    ServeOptions options{
-        .grace = kGrace, .patience = kPatience, .abandon = [] { ::_exit(0); }, .serving = told};
+    ServeOptions options{.grace = kGrace,
+                         .patience = kPatience,
+                         .abandon =
+                             [&services] {
+                                 if (services.gatekeeper != nullptr)
+                                     services.gatekeeper->abandoned();
+                                 ::_exit(0);
+                             },
+                         .serving = told};
     options.server.clientProgram = programOfParent(::getpid());
     options.server.logLevel = [](LogLevel level) {
         if (!logs(level)) // what a client asks for must be made; what stderr wants is not taken from it

@@ -52,6 +52,9 @@ public:
     /// After the handler, with what it returned; not called for a refused call.
     virtual void finished(Tool const& tool, Admission const& admission, Result<Json> const& outcome,
                           std::chrono::milliseconds took) = 0;
+
+    /// For a program that must end before its calls have: records the end of each, as far as it is known.
+    virtual void abandoned() {}
 };
 
 /// What the running app does for the nine rows that need it. Called inside the app only, on the call's own

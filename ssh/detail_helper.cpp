@@ -18,11 +18,13 @@ namespace {
 ///   one whose arguments are exactly SHELL -c COMMAND when no other command had this text; or
 /// - descends from one of these, or lives in the session that the own process leads.
 /// Numbers are remembered with their start time, so that one that was given anew is left alone. Zombies are
-/// gone. A process whose name holds a line break takes two lines of the listing. With no /proc, ps(1) stands
-/// in; markers cannot be seen then.
+/// gone. It goes on to its end when the line to us is lost meanwhile, as when we end. A process whose name
+/// holds a line break takes two lines of the listing. With no /proc, ps(1) stands in; markers cannot be seen
+/// then.
 constexpr auto kScript = R"sh(
 main() {
 exec 2>/dev/null
+trap '' HUP PIPE
 me=$$ up=$PPID all= own=' ' know=' ' sids=' ' left= roots=0 marked=0 proc=0
 nl="
 "

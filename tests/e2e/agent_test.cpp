@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <set>
 #include <spawn.h>
 #include <stdexcept>
 #include <sys/wait.h>
 
+#include "core/audit.h"
 #include "core/json.h"
 #include "core/paths.h"
 #include "core/store.h"
@@ -224,6 +226,41 @@ TEST_F(AgentTest, ASignalEndsTheProgramAndWhatItRuns)
     ASSERT_EQ(::kill(program.pid(), SIGTERM), 0);
     EXPECT_EQ(program.wait(), 0);
     EXPECT_TRUE(eventually([&] { return m_server.sessions().empty(); }));
+}
+
+TEST_F(AgentTest, TheEndOfEveryCallIsOnRecordHoweverTheProgramEnds)
+{
+    save("web", AgentPolicy::Full);
+    for (auto const bySignal : {false, true}) {
+        Program program(m_home.path());
+        program.initialize();
+        auto const seconds = uniqueSeconds();
+        // Takes longer to be stopped than the program may take to end.
+        program.startCall("ssh_exec",
+                          {{"host", "web"},
+                           {"command", "trap '' INT TERM; while :; do sleep " + seconds + "; done"},
+                           {"timeoutSeconds", 3600}});
+        ASSERT_TRUE(eventually([&] { return !processesWith("sleep " + seconds).empty(); }));
+        if (bySignal)
+            ASSERT_EQ(::kill(program.pid(), SIGTERM), 0);
+        else
+            program.endInput();
+        EXPECT_EQ(program.wait(), 0);
+        auto const lines = lastAuditLines(m_paths.audit, 100);
+        ASSERT_TRUE(lines) << lines.error().message;
+        std::set<std::int64_t> open;
+        for (auto const& text : *lines) {
+            auto const line = Json::parse(text);
+            if (line["kind"] == "begin")
+                open.insert(line["n"].get<std::int64_t>());
+            else if (line["kind"] == "end")
+                open.erase(line["of"].get<std::int64_t>());
+        }
+        EXPECT_TRUE(open.empty()) << open.size() << " calls have no end";
+        EXPECT_TRUE(verifyAudit(m_paths.audit, *m_store)->intact);
+        for (auto const pid : processesWith("sleep " + seconds)) // what the helper has not got to yet
+            ::kill(pid, SIGKILL);
+    }
 }
 
 TEST_F(AgentTest, AStoreThatCannotBeReadIsToldInEveryCall)
