@@ -97,7 +97,8 @@ void Spares::start(Host const& host, bool second)
 void Spares::make(Host const& host, std::int64_t number, std::stop_token const& stop)
 {
     auto const deadline = Deadline::in(kLoginTime);
-    auto opened = m_connector.open(host, deadline, stop);
+    auto const open = findOpenHost(m_connector.store(), m_connector.paths(), host.id);
+    auto opened = open ? m_connector.open(host, deadline, stop) : std::unexpected(open.error());
     if (!opened)
         log(LogLevel::Debug, "spare", "No spare connection for this host: {}", opened.error().message);
     else if (host.policy == AgentPolicy::Allowlist)

@@ -1,5 +1,7 @@
 #include "mcp-stdio/tools/work.h"
 
+#include <optional>
+
 #include "mcp-stdio/authorize.h"
 
 namespace termalin::mcp {
@@ -26,15 +28,17 @@ Result<ssh::ExecOutcome> runCommand(ssh::Connection& connection, Call const& cal
 {
     auto const& begun = *call.admission.host;
     auto& sessions = *call.services.sessions;
-    auto shell = LoginShell::Posix;
+    std::optional<LoginShell> shell;
     if (begun.policy != AgentPolicy::Full) {
         TRY_LET(shell, connection.loginShell(deadline, call.stop));
     }
-    TRY_LET(auto const host, sessions.stillTheSame(begun.id, begun.routeRevision));
-    if (host.policy != AgentPolicy::Full && begun.policy == AgentPolicy::Full) {
+    TRY_LET(auto host, sessions.stillTheSame(begun.id, begun.routeRevision));
+    if (host.policy != AgentPolicy::Full && !shell) {
         TRY_LET(shell, connection.loginShell(deadline, call.stop));
+        // That was a wait on the server, in which the person may have changed something again.
+        TRY_LET(host, sessions.stillTheSame(begun.id, begun.routeRevision));
     }
-    TRY_LET(auto ruling, ruleOnCommand(host, command, shell));
+    TRY_LET(auto ruling, ruleOnCommand(host, command, shell.value_or(LoginShell::Posix)));
     return connection.exec({.command = std::move(ruling.toRun),
                             .outputCap = call.services.settings().outputCap,
                             .onOutput = [&call](std::string_view bytes) { call.progress.output(bytes); }},
