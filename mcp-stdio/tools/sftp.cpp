@@ -58,6 +58,23 @@ std::function<bool(Host const&)> mayRead(std::string const& path)
     return [path](Host const& now) { return ruleOnRead(now, path).has_value(); };
 }
 
+/// Not every server follows links when it makes a path absolute; such a path could still lead anywhere.
+Result<void> refuseLinks(ssh::Sftp& sftp, std::string const& path, Deadline deadline,
+                         std::stop_token const& stop)
+{
+    for (std::size_t end = 0; end != std::string::npos;) {
+        end = path.find('/', end + 1);
+        auto const part = path.substr(0, end);
+        TRY_LET(auto const file, sftp.lstat(part, deadline, stop));
+        if (file.isLink)
+            return fail(Errc::NotInAllowlist,
+                        fmt::format("'{}' is a link, and this server does not say where a path leads behind "
+                                    "its links, so nothing behind it can be read. Ask for the file itself.",
+                                    visible(part)));
+    }
+    return {};
+}
+
 /// The path as the server makes it absolute, links followed. It, too, has to be readable: a link may lead out
 /// of what the person listed.
 Result<std::string> admittedPath(ssh::Sftp& sftp, Host const& host, std::string const& asked,
@@ -70,6 +87,8 @@ Result<std::string> admittedPath(ssh::Sftp& sftp, Host const& host, std::string 
                     fmt::format("'{}' leads to '{}' on the server, which the person has not "
                                 "listed as readable.",
                                 asked, visible(real)));
+    if (host.policy != AgentPolicy::Full)
+        TRY(refuseLinks(sftp, real, deadline, stop));
     return real;
 }
 

@@ -30,11 +30,13 @@ Desk::Desk()
     m_paths.knownHosts = m_dir / "known_hosts";
     m_paths.audit = m_dir / "audit/audit.jsonl";
     m_paths.runtimeDir = m_dir / "run";
+    m_paths.vaultSocket = m_dir / "run/vault";
     m_store = must(Store::open(m_paths.store));
     m_outside = must(Store::open(m_paths.store));
+    m_vault = must(Vault::attach(*m_store, m_paths));
     m_audit = must(Audit::open(m_paths.audit, *m_store));
     m_sessions = std::make_unique<mcp::AgentSessions>(mcp::Connector::Means{
-        .store = *m_store, .vault = nullptr, .audit = m_audit.get(), .paths = m_paths, .signers = {}});
+        .store = *m_store, .vault = m_vault.get(), .audit = m_audit.get(), .paths = m_paths, .signers = {}});
     m_gate = std::make_unique<mcp::PolicyGate>(
         *m_store, *m_audit, m_paths, [this](std::string const& id) { return m_sessions->hostOf(id); });
     m_services.paths = m_paths;

@@ -11,6 +11,7 @@
 #include "core/audit.h"
 #include "core/json.h"
 #include "core/store.h"
+#include "core/vault.h"
 #include "mcp-stdio/agent_sessions.h"
 #include "mcp-stdio/authorize.h"
 #include "mcp-stdio/server.h"
@@ -57,6 +58,7 @@ public:
 
     [[nodiscard]] Paths const& paths() const noexcept { return m_paths; }
     [[nodiscard]] mcp::AgentSessions& sessions() noexcept { return *m_sessions; }
+    [[nodiscard]] Vault& vault() noexcept { return *m_vault; } ///< None was made yet.
 
 private:
     void received(std::string const& line);
@@ -66,6 +68,7 @@ private:
     Paths m_paths;
     std::unique_ptr<Store> m_store;
     std::unique_ptr<Store> m_outside; ///< Another process's view.
+    std::unique_ptr<Vault> m_vault;
     std::unique_ptr<Audit> m_audit;
     std::unique_ptr<mcp::AgentSessions> m_sessions;
     std::unique_ptr<mcp::PolicyGate> m_gate;

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "tests/mcp-stdio/desk.h"
+#include "tests/support/program.h"
 
 namespace termalin::test {
 namespace {
@@ -356,6 +357,126 @@ TEST_F(ToolsTest, AServerThatIsNotThereOrNotKnownIsToldApart)
     auto const gone = exec("id", "gone");
     EXPECT_EQ(gone.code(), "unreachable");
     EXPECT_EQ(gone.result["_meta"]["retryable"], true);
+}
+
+TEST_F(ToolsTest, AServersKeyThatIsNotTheKnownOneIsToldWithBothFingerprints)
+{
+    Sshd const another;
+    auto const keys = m_server.folder() / "other_known_hosts";
+    std::ifstream lines(another.knownHosts());
+    std::string address, type, key;
+    ASSERT_TRUE(lines >> address >> type >> key);
+    writeFile(keys, "[127.0.0.1]:" + std::to_string(m_server.port()) + " " + type + " " + key + "\n");
+    m_desk.save(m_server, "web", AgentPolicy::Full, [&](Host& host) { host.knownHostsFile = keys.string(); });
+    auto const refused = exec("id");
+    EXPECT_EQ(refused.code(), "host_key_changed");
+    EXPECT_THAT(refused.text(), ::testing::ContainsRegex("SHA256:.*SHA256:"));
+    EXPECT_EQ(refused.result["_meta"]["retryable"], false);
+    EXPECT_THAT(m_server.log(), Not(HasSubstr("Accepted")));
+}
+
+TEST_F(ToolsTest, AKeyWhosePassphraseIsInALockedVaultIsToldAsThat)
+{
+    for (auto const* const name : {"DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"})
+        ::unsetenv(name); // NOLINT(concurrency-mt-unsafe): not the person's own keyring
+    auto const key = m_server.folder() / "locked_key";
+    std::filesystem::copy_file(m_server.userKey(), key);
+    ASSERT_TRUE(
+        run({"ssh-keygen", "-q", "-p", "-a", "1", "-P", "", "-N", "a passphrase", "-f", key.string()}).ok());
+    auto const host = m_desk.save(m_server, "web", AgentPolicy::Full,
+                                  [&](Host& saved) { saved.keyFiles = {key.string()}; });
+    ASSERT_TRUE(m_desk.vault().create(Secret(std::string_view("a master password"))));
+    ASSERT_TRUE(m_desk.vault().setSecret(host.id, "passphrase:" + key.string(),
+                                         Secret(std::string_view("a passphrase"))));
+    m_desk.vault().lock();
+    auto const locked = exec("id");
+    EXPECT_EQ(locked.code(), "vault_locked") << locked.text();
+    EXPECT_THAT(locked.text(), HasSubstr("vault unlock"));
+    ASSERT_TRUE(m_desk.vault().unlock(Secret(std::string_view("a master password"))));
+    EXPECT_EQ(exec("echo in").value()["output"], "in\n");
+}
+
+TEST_F(ToolsTest, AServerWithoutFileTransferIsUnsupportedAndSaysWhatToRunInstead)
+{
+    Sshd const bare({.sftp = false});
+    m_desk.save(bare, "web", AgentPolicy::Full);
+    for (auto const& [tool, more] : {std::pair{"sftp_list", Json::object()},
+                                     {"sftp_get", Json::object()},
+                                     {"sftp_put", {{"content", ""}}}}) {
+        Json arguments{{"host", "web"}, {"path", (bare.folder() / "file").string()}};
+        arguments.update(more);
+        auto const refused = m_desk.call(tool, arguments);
+        EXPECT_EQ(refused.code(), "unsupported") << tool;
+        EXPECT_EQ(refused.result["_meta"]["retryable"], false);
+    }
+}
+
+TEST_F(ToolsTest, WhatTheServerDoesNotPermitIsToldAsThat)
+{
+    Sshd const reading({.config = {"Subsystem sftp internal-sftp -R"}, .sftp = false});
+    m_desk.save(reading, "web", AgentPolicy::Full);
+    auto const file = reading.folder() / "file";
+    writeFile(file, "as it was\n");
+    EXPECT_EQ(m_desk.call("sftp_put", {{"host", "web"}, {"path", file.string()}, {"content", "new"}}).code(),
+              "permission_denied");
+    EXPECT_EQ(m_desk.call("sftp_get", {{"host", "web"}, {"path", file.string()}}).value()["content"],
+              "as it was\n");
+}
+
+/// An SFTP server (version 3) that makes paths absolute as they are spelled, links and all, as some do.
+constexpr auto kSpellingServer = R"perl(
+sub take { my $n = $_[0]; my $b = ''; while (length($b) < $n) {
+    sysread(STDIN, $b, $n - length($b), length($b)) or exit; } return $b; }
+sub text { return pack('N/a*', $_[0]); }
+sub put { syswrite(STDOUT, text($_[0])); }
+sub status { put(pack('CNN', 101, $id, $_[0]) . text('') . text('')); }
+sub attributes { @_ ? put(pack('CNNNNN', 105, $id, 5, 0, $_[7], $_[2])) : status(2); }
+while (1) {
+    my $p = take(unpack('N', take(4)));
+    my $t;
+    ($t, $id) = unpack('CN', $p);
+    my $rest = substr($p, 5);
+    my $s = $t == 1 ? '' : unpack('N/a*', $rest);
+    if ($t == 1) { put(pack('CN', 2, 3)); }
+    elsif ($t == 16) { put(pack('CNN', 104, $id, 1) . text($s) . text($s) . pack('N', 0)); }
+    elsif ($t == 7) { attributes(lstat($s)); }
+    elsif ($t == 17) { attributes(stat($s)); }
+    elsif ($t == 3) { open($f, '<', $s) ? put(pack('CN', 102, $id) . text('h')) : status(2); }
+    elsif ($t == 8) { attributes(stat($f)); }
+    elsif ($t == 5) {
+        my ($h, $high, $low, $n) = unpack('N/a* N N N', $rest);
+        sysseek($f, $low, 0);
+        my $b;
+        sysread($f, $b, $n) ? put(pack('CN', 103, $id) . text($b)) : status(1);
+    }
+    elsif ($t == 4) { status(0); }
+    else { status(8); }
+}
+)perl";
+
+TEST_F(ToolsTest, ALinkThatTheServerDoesNotResolveLeadsNowhereOnAnAllowlist)
+{
+    auto const program = m_server.folder() / "spelling.pl";
+    writeFile(program, kSpellingServer);
+    Sshd const spelling({.config = {"Subsystem sftp perl " + program.string()}, .sftp = false});
+    auto const open = spelling.folder() / "open";
+    std::filesystem::create_directories(open / "inside");
+    writeFile(open / "inside/log", "line\n");
+    writeFile(spelling.folder() / "secret", "secret\n");
+    std::filesystem::create_symlink(spelling.folder() / "secret", open / "escape");
+    std::filesystem::create_directory_symlink(spelling.folder(), open / "up");
+    m_desk.save(spelling, "web", AgentPolicy::Allowlist,
+                [&](Host& host) { host.reads = {open.string() + "/**"}; });
+    auto const get = [&](std::string const& path) {
+        return m_desk.call("sftp_get", {{"host", "web"}, {"path", (open / path).string()}});
+    };
+    auto const plain = get("inside/log");
+    ASSERT_EQ(plain.code(), "") << plain.text();
+    EXPECT_EQ(plain.value()["content"], "line\n");
+    EXPECT_EQ(get("escape").code(), "not_in_allowlist");
+    EXPECT_EQ(get("up/secret").code(), "not_in_allowlist");
+    EXPECT_EQ(m_desk.call("sftp_list", {{"host", "web"}, {"path", (open / "up").string()}}).code(),
+              "not_in_allowlist");
 }
 
 } // namespace
