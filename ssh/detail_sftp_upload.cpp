@@ -178,10 +178,15 @@ Result<std::optional<Upload>> SftpUpload::fillAndRename(Place const& place, std:
     if (auto const finished = finish(file, place, m_limits, mode); !finished)
         return inPlaceOr(finished.error());
     TRY(stopped());
-    if (auto const renamed = m_client.ok(m_client.sendRename(temporary, place.path),
-                                         "put the new file in the place of", place.path, m_limits);
-        !renamed)
-        return inPlaceOr(renamed.error());
+    // Once this is sent it may happen at any moment: a stop that came now could not say what was changed.
+    auto const moment = Deadline::in(10s);
+    CallLimits const limits{m_limits.deadline.at() > moment.at() ? m_limits.deadline : moment, {}};
+    auto renamed = m_client.ok(m_client.sendRename(temporary, place.path), "put the new file in the place of",
+                               place.path, limits);
+    if (!renamed && !SftpClient::said(renamed.error()))
+        renamed.error().message += " Either the old file or the whole new one is there now; look first.";
+    if (!renamed)
+        return inPlaceOr(std::move(renamed).error());
     return Upload{place.path, m_size, !place.old, place.old ? Replaced::Renamed : Replaced::No};
 }
 
