@@ -13,7 +13,15 @@ Result<SavedLogin> findLogin(Context& context, std::string const& name)
     ssh::LoginContext login;
     login.ownKnownHosts = context.paths().knownHosts;
     login.credentials = std::make_shared<ssh::SavedCredentials>(vault, route);
-    return SavedLogin{.host = std::move(host), .route = std::move(route), .context = std::move(login)};
+    return SavedLogin{.host = std::move(host),
+                      .route = std::move(route),
+                      .context = std::move(login),
+                      .runtimeDir = context.paths().runtimeDir};
+}
+
+Result<mcp::TunnelPorts::Hold> holdPort(SavedLogin const& login)
+{
+    return mcp::TunnelPorts(login.runtimeDir).holdForLogin(login.route.route);
 }
 
 std::vector<std::filesystem::path> knownHostsFiles(ssh::Target const& target, Paths const& paths)

@@ -8,6 +8,7 @@
 #include "core/hosts.h"
 #include "core/result.h"
 #include "mcp-stdio/cli/context.h"
+#include "mcp-stdio/tunnel_ports.h"
 #include "ssh/connection.h"
 #include "ssh/route.h"
 
@@ -18,7 +19,12 @@ struct SavedLogin {
     Host host;
     ssh::SavedRoute route;
     ssh::LoginContext context;
+    std::filesystem::path runtimeDir;
 };
+
+/// Keeps an agent's tunnel from posing as the server, as long as it is held: to be taken before anything is
+/// sent there. Errors: PortInUse when a tunnel is there already.
+Result<mcp::TunnelPorts::Hold> holdPort(SavedLogin const& login);
 
 /// Errors: UnknownHost; Unsupported for this computer; what ssh::resolveRoute() answers.
 Result<SavedLogin> findLogin(Context& context, std::string const& name);

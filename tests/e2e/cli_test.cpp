@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "mcp-stdio/tunnel_ports.h"
 #include "tests/e2e/cli_home.h"
 
 namespace termalin::test {
@@ -274,6 +275,26 @@ TEST_F(CommandLine, TrustsOnlyTheKeyThatWasNamed)
     mustRun({"ssh", "-F", "none", "-o", "UserKnownHostsFile=" + (m_home.data() / "known_hosts").string(),
              "-o", "StrictHostKeyChecking=yes", "-o", "BatchMode=yes", "-i", server.userKey().string(), "-p",
              std::to_string(server.port()), server.user() + "@127.0.0.1", "true"});
+}
+
+TEST_F(CommandLine, NothingIsSentToAPortThatAnAgentsTunnelHolds)
+{
+    Sshd const server;
+    m_home.addServer("s", server);
+    m_home.must({"host", "add", "new", loginOf(server), "--key", server.userKey().string()});
+    {
+        auto const held = mcp::TunnelPorts(m_home.data() / "run").holdForTunnel(server.port());
+        ASSERT_TRUE(held) << held.error().message;
+        auto const before = server.accepted();
+        for (auto const& words : std::vector<std::vector<std::string>>{
+                 {"host", "test", "s"}, {"host", "trust", "new", "--yes"}, {"doctor", "s"}}) {
+            auto const ran = m_home.run(words);
+            EXPECT_EQ(ran.status, 1) << ran.out;
+            EXPECT_THAT(ran.out, HasSubstr("agent's tunnel"));
+        }
+        EXPECT_EQ(server.accepted(), before);
+    }
+    m_home.must({"host", "test", "s"});
 }
 
 TEST_F(CommandLine, AsksOnATerminalWhetherToTrustAKey)
