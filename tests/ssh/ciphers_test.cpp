@@ -262,9 +262,11 @@ TEST(Ciphers, AFlippedBitEndsTheSessionBeforeAByteOfItsPacketIsGivenOut)
                 if (size == 0)
                     return LIBSSH2_ERROR_EAGAIN;
                 got.append(piece.data(), static_cast<std::size_t>(size));
+                if (got.size() > 16U << 20U)
+                    return 0; // it was not noticed
             }
         });
-        ASSERT_FALSE(done);
+        ASSERT_FALSE(done) << "read on past the flipped bit";
         EXPECT_NE(done.error().code, Errc::Timeout) << done.error().message;
         for (std::size_t at = 0; at < got.size(); at += expected.size())
             ASSERT_TRUE(got.compare(at, std::min(expected.size(), got.size() - at), expected, 0,
