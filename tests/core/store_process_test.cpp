@@ -24,8 +24,12 @@ std::set<std::string> namesIn(std::filesystem::path const& file)
     std::set<std::string> names;
     auto const store = Store::open(file);
     EXPECT_TRUE(store) << store.error().message;
-    if (store)
-        for (auto const& host : (*store)->hosts().value())
+    if (!store)
+        return names;
+    auto const hosts = (*store)->hosts();
+    EXPECT_TRUE(hosts) << hosts.error().message;
+    if (hosts)
+        for (auto const& host : *hosts)
             names.insert(host.name);
     return names;
 }
