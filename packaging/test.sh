@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds, and runs every test:
 #
-#   packaging/test.sh          release and its whole suite; the unit tests under AddressSanitizer and UBSan
+#   packaging/test.sh          release and its whole suite; the unit and sshd tests under AddressSanitizer and UBSan
 #   packaging/test.sh --full   on top of that: everything under asan, everything under tsan, fuzzing, the clang build, clang-tidy
 #
 # A test that is skipped counts as a failure unless tests/skips.txt names it. Works as root or with sudo; can be run again.
@@ -38,10 +38,10 @@ cmake --preset release -Wno-dev -DBUILD_TESTING=ON >/dev/null
 cmake --build --preset release
 run_tests release
 
-say "AddressSanitizer and UBSan: build and the $([ -n "$full" ] && echo whole suite || echo unit tests)"
+say "AddressSanitizer and UBSan: build and the $([ -n "$full" ] && echo whole suite || echo unit and sshd tests)"
 configure_and_build asan
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-if [ -n "$full" ]; then run_tests asan; else run_tests asan -L '^unit$'; fi
+if [ -n "$full" ]; then run_tests asan; else run_tests asan -L '^(unit|sshd)$'; fi
 
 [ -n "$full" ] || exit 0
 
