@@ -199,7 +199,8 @@ private:
             if (status != nullptr && status->code == Code::Eof)
                 return {};
             auto const* const names = std::get_if<sftp::NameReply>(&answer.reply.body);
-            if (names == nullptr)
+            // A list without a name is not an answer: the end of a folder is a status.
+            if (names == nullptr || names->empty())
                 return std::unexpected(m_client.refusal(answer.reply, "list", m_listing.path));
             for (auto const& entry : *names) {
                 // A slash in a name would lead elsewhere; no file is called that.

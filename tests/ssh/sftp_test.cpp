@@ -593,6 +593,51 @@ TEST_F(SftpTest, ASilentServerIsATimeout)
     EXPECT_TRUE(connection->alive());
 }
 
+/// The protocol of draft-ietf-secsh-filexfer-02 as far as a listing goes, of a folder whose end never comes:
+/// each answer names as many times "." as the first argument says.
+constexpr auto kEndlessFolder = R"py(
+import struct, sys
+def text(t): return struct.pack(">I", len(t)) + t
+def reply(b):
+    sys.stdout.buffer.write(text(b))
+    sys.stdout.buffer.flush()
+def names(count, name): return struct.pack(">I", count) + count * (text(name) + text(b"") + bytes(4))
+while len(head := sys.stdin.buffer.read(4)) == 4:
+    m = sys.stdin.buffer.read(struct.unpack(">I", head)[0])
+    kind, number = m[0], m[1:5]
+    if kind == 1: reply(b"\2" + struct.pack(">I", 3))
+    elif kind == 16: reply(b"\x68" + number + names(1, b"/d"))
+    elif kind == 11: reply(b"\x66" + number + text(b"handle"))
+    elif kind == 12: reply(b"\x68" + number + names(int(sys.argv[1]), b"."))
+    else: reply(b"\x65" + number + struct.pack(">I", 0) + text(b"") + text(b""))
+)py";
+
+TEST_F(SftpTest, AServerThatNeverStopsAnsweringIsHeldToTheDeadlineAndTheStop)
+{
+    test::writeFile(m_scripts / "endless.py", kEndlessFolder);
+    start(startedBy("exec python3 " + (m_scripts / "endless.py").string() + " 1"));
+    auto const late = m_sftp->list("/d", 100, Deadline::in(1s), {});
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code, Errc::Timeout) << late.error().message;
+
+    std::stop_source stop;
+    auto listing = std::async(std::launch::async,
+                              [&] { return m_sftp->list("/d", 100, Deadline::in(60s), stop.get_token()); });
+    stop.request_stop();
+    auto const stopped = listing.get();
+    ASSERT_FALSE(stopped);
+    EXPECT_EQ(stopped.error().code, Errc::Cancelled) << stopped.error().message;
+}
+
+TEST_F(SftpTest, AnAnswerWithoutANameIsNoPartOfAListing)
+{
+    test::writeFile(m_scripts / "endless.py", kEndlessFolder);
+    start(startedBy("exec python3 " + (m_scripts / "endless.py").string() + " 0"));
+    auto const listing = m_sftp->list("/d", 100, soon(), {});
+    ASSERT_FALSE(listing);
+    EXPECT_EQ(listing.error().code, Errc::Unsupported) << listing.error().message;
+}
+
 TEST_F(SftpTest, WithoutLimitsAndPosixRenameItStillWorks)
 {
     start({.config = {std::string("Subsystem sftp ") + kServer + " -P posix-rename,limits,statvfs,fsync"},
