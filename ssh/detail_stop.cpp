@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 using Phase = HelperTask::Phase;
 
-/// A helper that has not found anything by then leaves the field to the channel's own signals.
+/// A helper that has not found anything by then shares the field with the channel's own signals.
 constexpr auto kToFind = 2500ms;
 /// The whole ladder. A helper's own three rungs take 2.5 s at most.
 constexpr auto kWhole = 4s;
@@ -35,8 +35,10 @@ public:
         } else if (!onSameConnection() && m_line) {
             onNewConnection();
         }
-        if (!m_gone && !m_task.endedWithin(0ms))
+        if (!m_gone && !m_signalled && !m_task.endedWithin(0ms))
             signals();
+        if (m_endedBySignal && !m_ownSeen)
+            m_note += " The command itself has ended.";
     }
 
     /// Something was done that may have ended the command.
@@ -104,6 +106,12 @@ private:
     bool follow(ConnectionImpl& connection, HelperTask& helper)
     {
         auto state = helper.waitBeyond(Phase::Looking, m_helperEnd);
+        if (state.phase == Phase::Asked || state.phase == Phase::Looking) {
+            // Start-up files of the account may take that long; until the end it may still get there.
+            if (!m_task.endedWithin(0ms))
+                signals();
+            state = helper.waitBeyond(Phase::Looking, m_end);
+        }
         if (state.phase == Phase::Refused || state.phase == Phase::Opening) {
             helper.giveUp();
             connection.wake();
@@ -161,14 +169,14 @@ private:
         };
         static constexpr std::array kRungs{Rung{"INT", 500ms}, Rung{"TERM", 600ms}, Rung{"KILL", 300ms}};
         m_interfered = true;
+        m_signalled = true;
         for (auto const& rung : kRungs) {
             m_task.signal(rung.name);
             m_connection.wake();
             auto const left =
                 std::chrono::ceil<std::chrono::milliseconds>(m_end.at() - Deadline::Clock::now());
             if (m_task.endedWithin(std::clamp<std::chrono::milliseconds>(left, 0ms, rung.wait))) {
-                if (!m_ownSeen)
-                    m_note += " The command itself has ended.";
+                m_endedBySignal = true;
                 return;
             }
         }
@@ -179,6 +187,8 @@ private:
     Deadline m_helperEnd, m_end;
     bool m_line = true;
     bool m_interfered = false;
+    bool m_signalled = false;
+    bool m_endedBySignal = false;
     bool m_ownSeen = false;
     bool m_gone = false;
     std::string m_note;

@@ -93,6 +93,27 @@ TEST(Stop, StopsACommandWhoseTimeIsOver)
     EXPECT_THAT(processesWith("sleep " + seconds), IsEmpty());
 }
 
+TEST(Stop, ReachesTheProcessesAlsoWhereTheAccountsStartUpFilesTakeTheirTime)
+{
+    test::TempDir const folder;
+    auto const shell = folder / "slow-for-helpers";
+    test::writeFile(shell, "#!/bin/sh\ncase $2 in *TERMALIN-*) sleep 2.8;; esac\nexec /bin/sh \"$@\"\n");
+    std::filesystem::permissions(shell, std::filesystem::perms(0755));
+    Sshd const server({.loginShell = shell.string()});
+    auto const connection = server.connect();
+    auto const seconds = test::uniqueSeconds();
+    ExecRequest request;
+    request.command = "echo begun; sleep " + seconds;
+    auto const outcome = connection->exec(std::move(request), Deadline::in(1s), {});
+
+    ASSERT_TRUE(outcome) << outcome.error().message;
+    EXPECT_EQ(outcome->completion, Completion::Timeout);
+    // As root no signal of the protocol does it on OpenSSH 9.2; only the helper can.
+    EXPECT_TRUE(test::eventually([&] { return processesWith("sleep " + seconds).empty(); })) << outcome->note;
+    for (auto const pid : processesWith("sleep " + seconds))
+        ::kill(pid, SIGKILL);
+}
+
 /// Neighbours on the same connection, as a set: the stopped command's, and the ones that must live on.
 class Neighbours : public ::testing::TestWithParam<bool> {};
 
