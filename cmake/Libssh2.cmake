@@ -15,7 +15,7 @@ function(require_patched_libssh2)
     # What the patches declare; 0002 and 0004 declare nothing, and are taken to be there with the others.
     set(names termalin_libssh2_channel_exit_status_received termalin_libssh2_session_read
         termalin_libssh2_session_rekeying termalin_libssh2_channel_setenv termalin_libssh2_userauth_send
-        termalin_libssh2_bcrypt_pbkdf)
+        termalin_libssh2_bcrypt_pbkdf termalin_libssh2_session_queued)
     set(CMAKE_REQUIRED_LIBRARIES PkgConfig::libssh2)
     set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY) # the header tells; what a static one must be linked with does not matter
     foreach(name IN LISTS names)

@@ -21,9 +21,6 @@ namespace {
 constexpr std::size_t kReadAhead = 64U * 1024U;
 /// What may come before a server's version line (RFC 4253 4.2 allows text, and gives no limit).
 constexpr std::size_t kMaxPreamble = 64U * 1024U;
-/// libssh2 keeps every packet that nobody has asked for yet. A login takes some KiB.
-constexpr std::size_t kMostBeforeLogin = 64U << 20U;
-
 template <class Function>
 libssh2_cb_generic* generic(Function* function)
 {
@@ -79,8 +76,16 @@ ssize_t Session::receive(libssh2_socket_t, void* buffer, std::size_t size, int, 
 ssize_t Session::send(libssh2_socket_t, void const* buffer, std::size_t size, int, void** self)
 {
     auto* const session = static_cast<Session*>(*self);
-    if (session->m_sendFailed.empty())
-        session->m_out.append(static_cast<char const*>(buffer), size);
+    if (!session->m_sendFailed.empty())
+        return static_cast<ssize_t>(size);
+    if (session->waiting() + size > kMostUnread) {
+        session->m_lost = session->m_sendFailed = "it does not read what it is sent, and 16 MiB wait for it. "
+                                                  "Check the server, and what lies before it";
+        session->m_out = {};
+        session->m_outStart = 0;
+        return static_cast<ssize_t>(size);
+    }
+    session->m_out.append(static_cast<char const*>(buffer), size);
     return static_cast<ssize_t>(size);
 }
 
@@ -91,6 +96,20 @@ void Session::debugMessage(LIBSSH2_SESSION*, int, char const* text, int size, ch
     auto const options = message.find("key options:");
     if (options != std::string_view::npos && message.find(" command", options) != std::string_view::npos)
         static_cast<Session*>(*self)->m_forcedCommand = true;
+}
+
+void Session::beginTurn()
+{
+    m_mayRead = kTurn;
+#ifdef LIBSSH2_TERMALIN_QUEUED
+    if (!m_lost.empty() || m_received - m_measured < kTurn) // going through the queue takes time
+        return;
+    m_measured = m_received;
+    if (termalin_libssh2_session_queued(m_raw) > kMostQueued)
+        m_lost =
+            "it sent more than 64 MiB of packets that nobody had asked for. Check the server, and what lies "
+            "before it";
+#endif
 }
 
 /// Reads ahead. False when nothing came.
@@ -212,7 +231,7 @@ Result<void> Session::run(std::string_view attempted, Errc errc, Deadline deadli
             return {};
         if (rc != LIBSSH2_ERROR_EAGAIN)
             return std::unexpected(lastError(errc, attempted));
-        if (m_received > kMostBeforeLogin)
+        if (m_received > kMostQueued) // libssh2 keeps all of it; a login takes some KiB
             return fail(Errc::Unreachable, std::string(attempted) +
                                                ": it sends without end, 64 MiB and more, before the login. "
                                                "Check the server, and what lies before it.");

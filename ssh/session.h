@@ -60,8 +60,16 @@ public:
 
     /// Before each round of libssh2's calls on the stream: libssh2 reads as long as something comes, so a
     /// server that sends without end would keep it, and our thread with it, for ever. What is over the
-    /// measure of one turn stays in the stream until the next.
-    void beginTurn() noexcept { m_mayRead = kTurn; }
+    /// measure of one turn stays in the stream until the next. A session whose server has made more wait here
+    /// than the two limits that follow is lost from then on.
+    void beginTurn();
+
+    /// The most memory in bytes that a server can take with packets that nobody asks for. What the windows of
+    /// the channels allow comes on top.
+    static constexpr std::size_t kMostQueued = 64U << 20U;
+    /// And with what it is sent, answers to it included, and does not read. Whoever has much to send holds
+    /// back long before; see congested().
+    static constexpr std::size_t kMostUnread = 16U << 20U;
 
     /// Takes what has come into libssh2's queues, so that an idle session answers the server too. Errors:
     /// Unreachable when the line or the protocol is broken.
@@ -144,6 +152,7 @@ private:
     std::size_t m_outStart = 0;
     std::uint64_t m_received = 0, m_sent = 0;
     std::size_t m_mayRead = kTurn; ///< in this turn
+    std::uint64_t m_measured = 0;  ///< m_received when the queue of packets was last measured
     Deadline::Clock::time_point m_lastReceived = Deadline::Clock::now();
 
     bool m_handshaking = false;

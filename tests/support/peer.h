@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "core/unique_fd.h"
+#include "ssh/connection.h"
+#include "tests/support/temp_dir.h"
+
+namespace termalin::test {
+
+/// The server's end of one SSH connection (RFC 4253, 4252), with nothing but what a test needs to send what
+/// no real server would: curve25519-sha256, ssh-ed25519, aes128-ctr with hmac-sha2-256, a login that asks for
+/// nothing. All throws std::runtime_error when the other side is gone or speaks otherwise.
+class Peer {
+public:
+    explicit Peer(UniqueFd stream);
+    ~Peer();
+    Peer(Peer const&) = delete;
+    Peer& operator=(Peer const&) = delete;
+
+    /// Key exchange and login.
+    void welcome();
+    /// One packet with this payload.
+    void send(std::string_view payload);
+    /// The payload of the next packet.
+    [[nodiscard]] std::string receive();
+
+private:
+    struct Direction;
+    void exchangeKeys();
+    void write(std::string_view bytes);
+    [[nodiscard]] std::string read(std::size_t size);
+
+    UniqueFd m_stream;
+    std::string m_theirVersion;
+    std::unique_ptr<Direction> m_in, m_out;
+};
+
+/// Listens on loopback for one connection, welcomes it and lets the test play the server, on a thread of its
+/// own; what is thrown there ends the play, and so does the end of this object.
+class HostileServer {
+public:
+    using Play = std::function<void(Peer&)>;
+    explicit HostileServer(Play play);
+    ~HostileServer();
+    HostileServer(HostileServer const&) = delete;
+    HostileServer& operator=(HostileServer const&) = delete;
+
+    [[nodiscard]] ssh::Route route() const;
+    /// Its key is known.
+    [[nodiscard]] ssh::LoginContext context() const;
+
+private:
+    TempDir m_dir;
+    std::uint16_t m_port = 0;
+    UniqueFd m_listener;
+    UniqueFd m_stream;  ///< a duplicate, to end what waits on it
+    std::mutex m_mutex; ///< guards m_stream
+    std::jthread m_thread;
+};
+
+} // namespace termalin::test
