@@ -66,8 +66,6 @@ public:
     /// Makes the loop step every task once more. Any thread.
     void wake() const noexcept;
     /// Whether the caller runs on the connection's thread.
-    [[nodiscard]] bool onThread() const { return m_thread.get_id() == std::this_thread::get_id(); }
-
     [[nodiscard]] bool onItsThread() const { return m_thread.get_id() == std::this_thread::get_id(); }
     [[nodiscard]] Route const& route() const noexcept { return m_parts.route; }
     [[nodiscard]] LoginContext const& context() const noexcept { return m_parts.context; }

@@ -86,12 +86,13 @@ Result<void> SftpUpload::follow(Place& place)
             place.old = *attributes;
             return {};
         }
-        TRY_LET(auto const target, m_client.name(m_client.sendPath(Type::Readlink, place.path),
-                                                 "read the link", place.path, m_limits));
-        auto const absolute = target.starts_with('/') ? target : within(folderOf(place.path), target);
+        auto const target = m_client.name(m_client.sendPath(Type::Readlink, place.path), "read the link",
+                                          place.path, m_limits);
+        TRY(target);
+        auto const absolute = target->starts_with('/') ? *target : within(folderOf(place.path), *target);
         auto const real = realPath(absolute);
         if (!real && real.error().code == Errc::NotFound)
-            return fail(Errc::NotFound, quotedPath(place.path) + " is a link to " + quotedPath(target) +
+            return fail(Errc::NotFound, quotedPath(place.path) + " is a link to " + quotedPath(*target) +
                                             ", whose folder does not exist.");
         TRY_LET(place.path, real);
     }
