@@ -28,7 +28,8 @@ struct Cipher {
     EVP_CIPHER const* (*openssl)();
     std::size_t tag;
 };
-constexpr std::array<Cipher, 9> kCiphers{{
+constexpr std::string_view kChaChaPoly = "chacha20-poly1305@openssh.com";
+constexpr std::array<Cipher, 10> kCiphers{{
     {"aes256-ctr", EVP_aes_256_ctr, 0},
     {"aes256-cbc", EVP_aes_256_cbc, 0},
     {"aes192-ctr", EVP_aes_192_ctr, 0},
@@ -38,7 +39,17 @@ constexpr std::array<Cipher, 9> kCiphers{{
     {"aes256-gcm@openssh.com", EVP_aes_256_gcm, 16},
     {"aes128-gcm@openssh.com", EVP_aes_128_gcm, 16},
     {"3des-cbc", EVP_des_ede3_cbc, 0},
+    {kChaChaPoly, EVP_chacha20, 16},
 }};
+
+/// Bytes of the key and what goes with it that the passphrase gives.
+std::size_t derivedSize(Cipher const& cipher)
+{
+    if (cipher.name == kChaChaPoly) // a second key would be for a packet's length, which a file has not
+        return 64;
+    auto const* const type = cipher.openssl();
+    return static_cast<std::size_t>(EVP_CIPHER_get_key_length(type) + EVP_CIPHER_get_iv_length(type));
+}
 
 std::unexpected<KeyFileError> wrong(Kind kind, std::string message)
 {
@@ -51,9 +62,45 @@ std::unexpected<KeyFileError> damaged(std::string const& path)
                  fmt::format("\"{}\" is damaged: its private part does not read as a key", path));
 }
 
+/// ChaCha20 with this key and a nonce of zeros, from block `counter` on.
+bool chaCha(std::string const& key, unsigned char counter, std::string_view in, std::string& out)
+{
+    std::string iv(16, '\0'); // the counter, little-endian, then the nonce
+    iv[0] = static_cast<char>(counter);
+    CipherContext const context(EVP_CIPHER_CTX_new());
+    int size = 0;
+    out.assign(in.size(), '\0');
+    return context &&
+           EVP_DecryptInit_ex(context.get(), EVP_chacha20(), nullptr, bytesOf(key), bytesOf(iv)) == 1 &&
+           EVP_DecryptUpdate(context.get(), bytesOf(out), &size, bytesOf(in), static_cast<int>(in.size())) ==
+               1;
+}
+
+/// As OpenSSH's PROTOCOL.chacha20poly1305 has it for a packet with the number 0 and no length: block 0 gives
+/// the key of the tag, the text begins with block 1. Empty: as decrypt().
+std::string decryptChaChaPoly(OpenSshKey const& key, std::string const& keyAndIv)
+{
+    std::string text;
+    std::string tagKey;
+    std::string tag(16, '\0');
+    std::size_t size = 0;
+    bool const fine =
+        chaCha(keyAndIv, 0, std::string(32, '\0'), tagKey) &&
+        EVP_Q_mac(nullptr, "POLY1305", nullptr, nullptr, nullptr, tagKey.data(), tagKey.size(),
+                  bytesOf(key.sealed), key.sealed.size(), bytesOf(tag), tag.size(), &size) != nullptr &&
+        size == key.tag.size() && CRYPTO_memcmp(tag.data(), key.tag.data(), size) == 0 &&
+        chaCha(keyAndIv, 1, key.sealed, text);
+    wipe(tagKey);
+    if (!fine)
+        wipe(text);
+    return text;
+}
+
 /// The decrypted bytes; empty: OpenSSL does not do it, or an authentication tag is wrong.
 std::string decrypt(Cipher const& cipher, OpenSshKey const& key, std::string& keyAndIv)
 {
+    if (cipher.name == kChaChaPoly)
+        return decryptChaChaPoly(key, keyAndIv);
     auto const* const type = cipher.openssl();
     auto const keySize = static_cast<std::size_t>(EVP_CIPHER_get_key_length(type));
     std::string text(key.sealed.size(), '\0');
@@ -97,9 +144,7 @@ std::expected<std::string, KeyFileError> unseal(OpenSshKey const& key, Secret co
         return damaged(path);
     if (passphrase == nullptr || passphrase->empty())
         return wrong(Kind::NeedsPassphrase, fmt::format("\"{}\" needs its passphrase", path));
-    auto const* const type = cipher->openssl();
-    std::string keyAndIv(
-        static_cast<std::size_t>(EVP_CIPHER_get_key_length(type) + EVP_CIPHER_get_iv_length(type)), '\0');
+    std::string keyAndIv(derivedSize(*cipher), '\0');
     auto const secret = passphrase->reveal();
     if (termalin_libssh2_bcrypt_pbkdf(secret.data(), secret.size(), bytesOf(*salt), salt->size(),
                                       bytesOf(keyAndIv), keyAndIv.size(), *rounds) != 0)

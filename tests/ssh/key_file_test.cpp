@@ -12,7 +12,9 @@ namespace {
 
 using Kind = KeyFileError::Kind;
 using test::mustRun;
+using test::readFile;
 using test::TempDir;
+using test::writeFile;
 
 struct Form {
     std::string name;
@@ -100,8 +102,9 @@ TEST(KeyFile, TellsRightWrongAndMissingPassphrasesApart)
 TEST(KeyFile, ReadsEveryCipherThatSshKeygenUses)
 {
     TempDir const dir;
-    for (std::string const cipher : {"aes256-ctr", "aes256-cbc", "aes192-ctr", "aes128-ctr", "aes128-cbc",
-                                     "aes256-gcm@openssh.com", "aes128-gcm@openssh.com", "3des-cbc"}) {
+    for (std::string const cipher :
+         {"aes256-ctr", "aes256-cbc", "aes192-ctr", "aes128-ctr", "aes128-cbc", "aes256-gcm@openssh.com",
+          "aes128-gcm@openssh.com", "3des-cbc", "chacha20-poly1305@openssh.com"}) {
         auto const file = make(dir, {cipher, "ed25519", "", {"-Z", cipher}}, "p");
         auto const key = KeyFile::read(file);
         ASSERT_TRUE(key) << cipher;
@@ -112,12 +115,38 @@ TEST(KeyFile, ReadsEveryCipherThatSshKeygenUses)
         ASSERT_FALSE(refused) << cipher;
         EXPECT_EQ(refused.error().kind, Kind::WrongPassphrase) << cipher;
     }
-    auto const file = make(dir, {"chacha", "ed25519", "", {"-Z", "chacha20-poly1305@openssh.com"}}, "p");
+}
+
+TEST(KeyFile, SaysWhatToDoWithACipherThatItDoesNotKnow)
+{
+    TempDir const dir;
+    auto const file = make(dir, {"odd", "ed25519", "", {}}, "p");
+    auto const text = readFile(file);
+    auto const begin = text.find('\n') + 1;
+    auto const end = text.find("-----END");
+    auto bytes = fromBase64(std::string_view(text).substr(begin, end - begin)).value();
+    bytes.replace(bytes.find("aes256-ctr"), 10, "rot256-ctr");
+    writeFile(file, text.substr(0, begin) + base64(bytes) + '\n' + text.substr(end));
     Secret const right(std::string_view("p"));
     auto const refused = KeyFile::read(file)->open(&right);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().kind, Kind::Unsupported);
+    EXPECT_TRUE(refused.error().message.contains("rot256-ctr")) << refused.error().message;
     EXPECT_TRUE(refused.error().message.contains("ssh-keygen -p")) << refused.error().message;
+}
+
+TEST(KeyFile, AChaChaFileWhoseTextWasChangedDoesNotOpen)
+{
+    TempDir const dir;
+    auto const file = make(dir, {"chacha", "ed25519", "", {"-Z", "chacha20-poly1305@openssh.com"}}, "p");
+    auto const text = readFile(file);
+    auto const begin = text.find('\n') + 1;
+    auto const end = text.find("-----END");
+    auto bytes = fromBase64(std::string_view(text).substr(begin, end - begin)).value();
+    bytes[bytes.size() - 20] = static_cast<char>(bytes[bytes.size() - 20] ^ 1); // before the tag of 16 bytes
+    writeFile(file, text.substr(0, begin) + base64(bytes) + '\n' + text.substr(end));
+    Secret const right(std::string_view("p"));
+    EXPECT_FALSE(KeyFile::read(file)->open(&right));
 }
 
 TEST(KeyFile, AnEncryptedPemFileWithoutItsPublicHalfTellsItsKeyOnceItIsOpen)
