@@ -1,27 +1,15 @@
 #include "ssh/route.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <fmt/format.h>
-#include <pwd.h>
 #include <system_error>
-#include <unistd.h>
 
+#include "core/account.h"
 #include "core/store.h"
 
 namespace termalin::ssh {
 namespace {
-
-std::string localUserName()
-{
-    std::array<char, 16 * 1024> buffer{};
-    passwd entry{};
-    passwd* found = nullptr;
-    if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
-        return found->pw_name;
-    return {};
-}
 
 std::string environment(char const* name)
 {
@@ -217,7 +205,7 @@ RouteDefaults RouteDefaults::of(Paths const& paths)
     return {.home = paths.home,
             .isolated = paths.isolated,
             .environmentSocket = environment("SSH_AUTH_SOCK"),
-            .localUser = localUserName()};
+            .localUser = ownAccount()};
 }
 
 Result<SavedRoute> resolveRoute(Host const& host, FindHost const& find, RouteDefaults const& defaults)

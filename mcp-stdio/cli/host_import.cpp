@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fmt/format.h>
-#include <pwd.h>
-#include <unistd.h>
 
+#include "core/account.h"
 #include "mcp-stdio/cli/commands.h"
 #include "mcp-stdio/cli/console.h"
 #include "ssh/ssh_config_import.h"
@@ -12,16 +10,6 @@
 namespace termalin::cli {
 
 namespace {
-
-std::string ownAccount()
-{
-    std::array<char, 16 * 1024> buffer{};
-    passwd entry{};
-    passwd* found = nullptr;
-    if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
-        return found->pw_name;
-    return {};
-}
 
 /// The file to read: the one that was named, made absolute, else the person's own.
 Result<std::filesystem::path> fileToImport(ImportOptions const& options, Paths const& paths)

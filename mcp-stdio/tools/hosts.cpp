@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/account.h"
 #include "core/audit.h"
 #include "core/password.h"
 #include "core/store.h"
@@ -14,6 +15,7 @@ namespace {
 Result<Json> listHosts(Call const& call)
 {
     TRY_LET(auto const hosts, call.services.store->hosts());
+    auto const own = ownAccount();
     auto list = Json::array();
     for (auto const& host : hosts) {
         if (host.policy == AgentPolicy::Blocked || host.id == kLocalHostId)
@@ -22,7 +24,7 @@ Result<Json> listHosts(Call const& call)
                    {"name", host.name},
                    {"hostname", host.hostname},
                    {"port", host.port},
-                   {"username", host.username},
+                   {"username", host.username.empty() ? own : host.username},
                    {"authType", toString(host.authType)},
                    {"policy", toString(host.policy)},
                    {"tags", host.tags}};
