@@ -37,6 +37,24 @@ Error unknown(std::string const& sessionId)
                                    sessionId)};
 }
 
+/// What whoever asks for a session is told that was closed because of how its host is saved now.
+Error whyClosed(std::string const& sessionId, Result<Host> const& host)
+{
+    if (host && host->policy == AgentPolicy::Blocked)
+        return requireOpen(*host).error();
+    if (!host && host.error().code != Errc::UnknownHost)
+        return {.code = host.error().code,
+                .message = fmt::format("Session {} was closed because it could not be read what the person "
+                                       "allows now. {} Then open a new one with session_open.",
+                                       sessionId, host.error().message),
+                .source = host.error().source};
+    return {.code = Errc::UnknownSession,
+            .message = fmt::format(
+                "Session {} was closed because the person {}. Look at hosts_list before "
+                "you open another.",
+                sessionId, host ? "changed where its host is, or the way to it" : "removed its host")};
+}
+
 } // namespace
 
 AgentSessions::AgentSessions(Connector::Means means, AppLink* app)
@@ -309,10 +327,9 @@ void AgentSessions::review()
 
 void AgentSessions::judge(std::string const& hostId)
 {
-    auto const found = store().findHost(hostId);
+    auto const host = store().findHost(hostId);
     // A host that cannot be looked up gives no permission, whatever the reason.
-    auto const host = found ? std::optional<Host>(*found) : std::nullopt;
-    m_spares.judge(hostId, host);
+    m_spares.judge(hostId, host ? std::optional<Host>(*host) : std::nullopt);
     for (auto const& entry : takeTunnels([&](TunnelEntry const& one) {
              return one.hostId == hostId &&
                     (!host || host->policy != AgentPolicy::Full || host->routeRevision != one.routeRevision);
@@ -322,7 +339,7 @@ void AgentSessions::judge(std::string const& hostId)
     judgeSessions(hostId, host);
 }
 
-void AgentSessions::judgeSessions(std::string const& hostId, std::optional<Host> const& host)
+void AgentSessions::judgeSessions(std::string const& hostId, Result<Host> const& host)
 {
     std::vector<std::string> ending;
     {
@@ -333,17 +350,9 @@ void AgentSessions::judgeSessions(std::string const& hostId, std::optional<Host>
                 ending.push_back(id);
     }
     for (auto const& id : ending) {
-        auto epitaph =
-            Error{.code = Errc::UnknownSession,
-                  .message = fmt::format(
-                      "Session {} was closed because the person {}. Look at "
-                      "hosts_list before you open another.",
-                      id, host ? "changed where its host is, or the way to it" : "removed its host")};
-        if (host && host->policy == AgentPolicy::Blocked)
-            epitaph = requireOpen(*host).error();
-        if (auto session = take(id, std::move(epitaph)))
+        if (auto session = take(id, whyClosed(id, host)))
             endAside(*std::move(session), StopReason::PolicyChanged,
-                     "Stopped because the person changed what agents may do on this host.");
+                     "Stopped because its session was closed: what agents may do on this host was changed.");
     }
 }
 

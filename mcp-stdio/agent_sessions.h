@@ -64,7 +64,7 @@ public:
     /// Errors: TooMany; as Connector::open; what the policy says when it was changed meanwhile.
     Result<SessionInfo> open(Host const& host, Deadline deadline, std::stop_token const& stop);
     /// The session's connection, and when it was last used becomes now. Errors: UnknownSession; NotConnected
-    /// once, when the line was lost, and what else became of the session.
+    /// when the line was lost, each time that it is asked for; or what else became of the session.
     Result<std::shared_ptr<ssh::Connection>> use(std::string const& sessionId);
     /// The id of the session's host. Errors: as use().
     Result<std::string> hostOf(std::string const& sessionId);
@@ -131,7 +131,7 @@ private:
     void removeLost();
     void review();
     void judge(std::string const& hostId);
-    void judgeSessions(std::string const& hostId, std::optional<Host> const& host);
+    void judgeSessions(std::string const& hostId, Result<Host> const& host);
     bool isIdle();
     void tell(SessionInfo const& session);
     void tell(TunnelInfo const& tunnel, std::string const& hostId);

@@ -69,13 +69,15 @@ void Running::stopAll(StopReason reason, std::string const& why)
     stopThose(reason, [&](Work const&) { return why; });
 }
 
-void Running::judge(std::string const& hostId, std::optional<Host> const& host)
+void Running::judge(std::string const& hostId, Result<Host> const& host)
 {
     stopThose(StopReason::PolicyChanged, [&](Work const& work) -> std::string {
         if (work.hostId != hostId)
             return {};
-        if (!host)
+        if (!host && host.error().code == Errc::UnknownHost)
             return "Stopped because the person removed this host.";
+        if (!host)
+            return "Stopped because it could not be read what the person allows now. " + host.error().message;
         if (host->routeRevision != work.routeRevision)
             return "Stopped because the person changed where this host is, or the way to it.";
         if (host->policy == AgentPolicy::Blocked)

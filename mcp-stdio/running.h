@@ -14,6 +14,7 @@
 #include "core/deadline.h"
 #include "core/error.h"
 #include "core/hosts.h"
+#include "core/result.h"
 #include "mcp-stdio/call.h"
 
 namespace termalin::mcp {
@@ -66,8 +67,9 @@ public:
 
     [[nodiscard]] std::set<std::string> hostIds();
     void stopAll(StopReason reason, std::string const& why);
-    /// Ends what `host`, as it is saved now, would not admit; all of it when the host is gone.
-    void judge(std::string const& hostId, std::optional<Host> const& host);
+    /// Ends what `host`, as it is saved now, would not admit; all of it when the host is gone, or what is
+    /// saved cannot be read.
+    void judge(std::string const& hostId, Result<Host> const& host);
     /// Ends what runs in a session, with a note of its own.
     void stopSession(std::string const& sessionId, StopReason reason, std::string const& why);
     /// True once nothing runs in the session any more, false when the deadline passes or `stop` is requested.

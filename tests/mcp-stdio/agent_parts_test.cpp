@@ -19,7 +19,9 @@
 namespace termalin::mcp {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using namespace std::chrono_literals;
 
 TEST(Base64, IsThatOfRfc4648)
@@ -119,7 +121,7 @@ TEST_F(RunningTest, OnlyWhatIsNoLongerAdmittedIsEndedAndSaysWhy)
 {
     auto const refused = add("a", m_control, false);
     auto const admitted = add("a", m_other, true);
-    m_running.judge("b", std::nullopt);
+    m_running.judge("b", fail(Errc::UnknownHost, "There is none."));
     EXPECT_EQ(m_control->reason(), StopReason::None);
     m_running.judge("a", open());
     EXPECT_EQ(m_control->reason(), StopReason::PolicyChanged);
@@ -135,11 +137,27 @@ TEST_F(RunningTest, ABlockedRemovedOrMovedHostEndsEverythingOnIt)
     blocked.policy = AgentPolicy::Blocked;
     auto moved = open();
     moved.routeRevision = 8;
-    for (auto const& host : {std::optional<Host>(), std::optional(blocked), std::optional(moved)}) {
+    for (auto const& [host, why] : {std::pair<Result<Host>, std::string>(
+                                        fail(Errc::UnknownHost, "There is none."), "removed this host"),
+                                    {blocked, "closed this host"},
+                                    {moved, "changed where this host is"}}) {
         auto const control = std::make_shared<StopControl>();
         auto const listed = add("a", control, true);
         m_running.judge("a", host);
         EXPECT_EQ(control->reason(), StopReason::PolicyChanged);
+        EXPECT_THAT(listed.why(), HasSubstr(why));
+    }
+}
+
+TEST_F(RunningTest, WhatIsSavedCannotBeReadEndsEverythingAndBlamesNobody)
+{
+    for (auto const code : {Errc::Timeout, Errc::Internal, Errc::PermissionDenied, Errc::NoSpace}) {
+        auto const control = std::make_shared<StopControl>();
+        auto const listed = add("a", control, true);
+        m_running.judge("a", fail(code, "The store is in the way."));
+        EXPECT_EQ(control->reason(), StopReason::PolicyChanged);
+        EXPECT_THAT(listed.why(), HasSubstr("The store is in the way."));
+        EXPECT_THAT(listed.why(), Not(HasSubstr("removed")));
     }
 }
 
