@@ -41,9 +41,10 @@ std::shared_ptr<ssh::Connection> Spares::take(Host const& host, Deadline deadlin
     }
     auto const number = found->second.number;
     if (!found->second.connection) {
-        if (std::exchange(found->second.wanted, true))
+        auto const until = deadline.at() - kLoginTime;
+        if (until <= Clock::now() || std::exchange(found->second.wanted, true))
             return nullptr;
-        m_changed.wait_until(lock, stop, deadline.at(), [&] {
+        m_changed.wait_until(lock, stop, until, [&] {
             auto const now = m_spares.find(host.id);
             return now == m_spares.end() || now->second.number != number || now->second.connection;
         });

@@ -31,8 +31,8 @@ public:
     Spares(Spares const&) = delete;
     Spares& operator=(Spares const&) = delete;
 
-    /// The host's spare if it is alive and of this very revision, waiting for one that is being made; else
-    /// null.
+    /// The host's spare if it is alive and of this very revision; else null. One that is being made is waited
+    /// for as long as the deadline leaves time for a login of the caller's own afterwards.
     std::shared_ptr<ssh::Connection> take(Host const& host, Deadline deadline, std::stop_token const& stop);
 
     /// Makes one in the background, unless there is one, or a login must not be made without being asked for.
