@@ -80,9 +80,13 @@ public:
         std::uint16_t remotePort = 0;
         std::uint16_t localPort = 0; ///< 0: a free one that no saved host names.
     };
-    /// Errors: as use(); TooMany, PortInUse, InvalidArgument, NeedsFullAccess, BlockedByPolicy.
-    Result<TunnelInfo> openTunnel(std::string const& sessionId, TunnelWish const& wish);
+    /// Errors: as use(); TooMany, PortInUse, InvalidArgument, NeedsFullAccess, BlockedByPolicy; Timeout,
+    /// Cancelled.
+    Result<TunnelInfo> openTunnel(std::string const& sessionId, TunnelWish const& wish, Deadline deadline,
+                                  std::stop_token const& stop);
     Result<void> closeTunnel(std::string const& tunnelId); ///< Errors: UnknownTunnel.
+    /// The id of the host that the tunnel leads through. Errors: UnknownTunnel.
+    Result<std::string> hostOfTunnel(std::string const& tunnelId);
     [[nodiscard]] std::vector<TunnelInfo> tunnels();
 
     /// A connection for one piece of work, to be given back and never used for another.
@@ -122,8 +126,10 @@ private:
     using Tunnels = std::vector<TunnelEntry>;
 
     Result<Session> find(std::string const& sessionId);
-    Result<TunnelEntry> makeTunnel(Session const& session, TunnelWish const& wish);
-    Result<TunnelEntry> tryTunnel(Session const& session, TunnelWish const& wish, std::uint16_t port);
+    Result<TunnelEntry> makeTunnel(Session const& session, TunnelWish const& wish, Deadline deadline,
+                                   std::stop_token const& stop);
+    Result<TunnelEntry> tryTunnel(Session const& session, TunnelWish const& wish, std::uint16_t port,
+                                  Deadline deadline, std::stop_token const& stop);
     Tunnels takeTunnels(std::function<bool(TunnelEntry const&)> const& which);
     /// Takes the session out with its tunnels and leaves `epitaph` for whoever asks for it.
     std::optional<Session> take(std::string const& sessionId, Error epitaph);

@@ -21,6 +21,12 @@ std::string targetOf(AgentSessions::TunnelWish const& wish)
                                          : fmt::format("{}:{}", wish.remoteHost, wish.remotePort);
 }
 
+std::unexpected<Error> unknown(std::string const& tunnelId)
+{
+    return fail(Errc::UnknownTunnel,
+                fmt::format("There is no open tunnel {}. tunnel_list shows those that there are.", tunnelId));
+}
+
 } // namespace
 
 AgentSessions::Tunnels AgentSessions::takeTunnels(std::function<bool(TunnelEntry const&)> const& which)
@@ -64,13 +70,14 @@ void AgentSessions::tellEnded(Tunnels const& tunnels)
 }
 
 Result<AgentSessions::TunnelEntry> AgentSessions::tryTunnel(Session const& session, TunnelWish const& wish,
-                                                            std::uint16_t port)
+                                                            std::uint16_t port, Deadline deadline,
+                                                            std::stop_token const& stop)
 {
     // Held before it is looked for among the hosts and before anything listens: whoever saves or connects to
     // a host there afterwards finds it held.
     TRY_LET(auto hold, m_connector.tunnelPorts().holdForTunnel(port));
     TRY_LET(auto const hosts, store().hosts());
-    TRY(refuseSavedPort(hosts, port));
+    TRY(refuseSavedPort(hosts, port, deadline, stop));
     auto const admit = [this, hostId = session.info.hostId, route = session.routeRevision]() -> Result<void> {
         TRY_LET(auto const host, stillTheSame(hostId, route));
         return requireFull(host, "A connection through a tunnel");
@@ -92,20 +99,22 @@ Result<AgentSessions::TunnelEntry> AgentSessions::tryTunnel(Session const& sessi
                        .hold = std::move(hold)};
 }
 
-Result<AgentSessions::TunnelEntry> AgentSessions::makeTunnel(Session const& session, TunnelWish const& wish)
+Result<AgentSessions::TunnelEntry> AgentSessions::makeTunnel(Session const& session, TunnelWish const& wish,
+                                                             Deadline deadline, std::stop_token const& stop)
 {
     if (wish.localPort != 0)
-        return tryTunnel(session, wish, wish.localPort);
+        return tryTunnel(session, wish, wish.localPort, deadline, stop);
     constexpr int kTries = 20; // another program may take the port, or a saved host may name it
     for (int i = 1;; ++i) {
         TRY_LET(auto const port, findFreePort());
-        auto made = tryTunnel(session, wish, port);
+        auto made = tryTunnel(session, wish, port, deadline, stop);
         if (made || made.error().code != Errc::PortInUse || i == kTries)
             return made;
     }
 }
 
-Result<TunnelInfo> AgentSessions::openTunnel(std::string const& sessionId, TunnelWish const& wish)
+Result<TunnelInfo> AgentSessions::openTunnel(std::string const& sessionId, TunnelWish const& wish,
+                                             Deadline deadline, std::stop_token const& stop)
 {
     TRY_LET(auto const session, find(sessionId));
     {
@@ -116,7 +125,7 @@ Result<TunnelInfo> AgentSessions::openTunnel(std::string const& sessionId, Tunne
                                                    kMostTunnels));
         ++m_openingTunnels;
     }
-    auto made = makeTunnel(session, wish);
+    auto made = makeTunnel(session, wish, deadline, stop);
     TunnelInfo info;
     auto lostMeanwhile = false;
     {
@@ -151,11 +160,18 @@ Result<void> AgentSessions::closeTunnel(std::string const& tunnelId)
 {
     auto const taken = takeTunnels([&](TunnelEntry const& one) { return one.info.id == tunnelId; });
     if (taken.empty())
-        return fail(
-            Errc::UnknownTunnel,
-            fmt::format("There is no open tunnel {}. tunnel_list shows those that there are.", tunnelId));
+        return unknown(tunnelId);
     taken.front().tunnel->close();
     return {};
+}
+
+Result<std::string> AgentSessions::hostOfTunnel(std::string const& tunnelId)
+{
+    std::scoped_lock const lock(m_mutex);
+    auto const found = m_tunnels.find(tunnelId);
+    if (found == m_tunnels.end())
+        return unknown(tunnelId);
+    return found->second.hostId;
 }
 
 std::vector<TunnelInfo> AgentSessions::tunnels()

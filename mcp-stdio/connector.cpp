@@ -54,7 +54,7 @@ Result<std::shared_ptr<ssh::Connection>> Connector::open(Host const& host, Deadl
 {
     TRY_LET(auto const route, ssh::resolveRoute(host, m_means.store, m_means.paths));
     TRY_LET(auto const slot, m_handshakes.enter(route.hostIds, deadline, stop));
-    TRY_LET(auto const hold, m_ports.holdForLogin(route.route));
+    TRY_LET(auto const hold, m_ports.holdForLogin(route.route, deadline, stop));
     auto opened = ssh::Connection::open(route.route, contextFor(route), deadline, stop);
     if (opened || opened.error().code != Errc::Cancelled) // a stop says nothing of the login
         remember(host, opened && !(*opened)->neededPerson());

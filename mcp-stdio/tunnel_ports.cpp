@@ -1,8 +1,10 @@
 #include "mcp-stdio/tunnel_ports.h"
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,10 +12,14 @@
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <optional>
+#include <set>
+#include <string_view>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/paths.h"
+#include "ssh/lookup.h"
 
 namespace termalin::mcp {
 namespace {
@@ -88,17 +94,22 @@ Result<void> lock(int fd, std::uint16_t port, short kind)
     return std::unexpected(systemError(Errc::Internal, "Locking the list of tunnels' ports", errno));
 }
 
-/// `flags`: AI_NUMERICHOST where nothing may be asked of the network.
-bool endsHere(std::string const& hostname, int flags)
+bool isLocalName(std::string const& hostname)
 {
-    if (hostname == "localhost" || hostname.ends_with(".localhost"))
+    return hostname == "localhost" || hostname.ends_with(".localhost");
+}
+
+/// As isThisComputer, if that can be told without asking anybody for the name.
+std::optional<bool> endsHere(std::string const& hostname)
+{
+    if (isLocalName(hostname))
         return true;
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = flags;
+    hints.ai_flags = AI_NUMERICHOST;
     addrinfo* raw = nullptr;
     if (::getaddrinfo(hostname.c_str(), nullptr, &hints, &raw) != 0)
-        return false; // what cannot be looked up cannot be connected to either
+        return std::nullopt;
     std::unique_ptr<addrinfo, FreeAddresses> const list(raw);
     for (auto const* entry = raw; entry != nullptr; entry = entry->ai_next)
         if (auto const address = addressOf(entry->ai_addr); address && isOurs(*address))
@@ -106,22 +117,73 @@ bool endsHere(std::string const& hostname, int flags)
     return false;
 }
 
-} // namespace
-
-bool isThisComputer(std::string const& hostname)
+/// The numbers in a command that a port may have, each once.
+std::set<std::uint16_t> portsIn(std::string_view command)
 {
-    return endsHere(hostname, 0);
+    std::set<std::uint16_t> ports;
+    for (std::size_t at = 0; at < command.size();) {
+        auto const end = std::min(command.find_first_not_of("0123456789", at), command.size());
+        std::uint16_t port = 0;
+        auto const [stopped, problem] = std::from_chars(command.data() + at, command.data() + end, port);
+        if (problem == std::errc() && stopped == command.data() + end && port != 0)
+            ports.insert(port);
+        at = end + 1;
+    }
+    return ports;
 }
 
-Result<void> refuseSavedPort(std::vector<Host> const& hosts, std::uint16_t port)
+} // namespace
+
+Result<bool> isThisComputer(std::string const& hostname, Deadline deadline, std::stop_token const& stop)
 {
-    for (auto const& host : hosts)
-        if (host.port == port && host.id != kLocalHostId && isThisComputer(host.hostname))
-            return fail(Errc::PortInUse,
-                        fmt::format("Port {} of this computer belongs to a saved host, so a "
-                                    "tunnel must not listen there. Leave localPort at 0 to get a "
-                                    "free one.",
-                                    port));
+    if (auto const known = endsHere(hostname))
+        return *known;
+    auto const found = ssh::lookUp(hostname, 0, ssh::AddressFamily::Any, deadline, stop);
+    if (!found && found.error().code == Errc::Unreachable)
+        return false; // what cannot be looked up cannot be connected to either
+    if (!found)
+        return std::unexpected(found.error());
+    return std::ranges::any_of(*found, [](ssh::Address const& one) {
+        auto const address = addressOf(reinterpret_cast<sockaddr const*>(&one.bytes));
+        return address && isOurs(*address);
+    });
+}
+
+Result<void> refuseSavedPort(std::vector<Host> const& hosts, std::uint16_t port, Deadline deadline,
+                             std::stop_token const& stop)
+{
+    auto const refused =
+        fail(Errc::PortInUse, fmt::format("Port {} of this computer belongs to a saved host, so "
+                                          "a tunnel must not listen there. Leave localPort at 0 "
+                                          "to get a free one.",
+                                          port));
+    std::set<std::string> names; // looked up last, each once
+    for (auto const& host : hosts) {
+        if (host.id == kLocalHostId)
+            continue;
+        if (host.proxyCommand != "none" && portsIn(host.proxyCommand).contains(port))
+            return refused;
+        if (host.port != port)
+            continue;
+        auto const known = endsHere(host.hostname);
+        if (known && *known)
+            return refused;
+        if (!known)
+            names.insert(host.hostname);
+    }
+    for (auto const& name : names) {
+        auto const here = isThisComputer(name, deadline, stop);
+        if (!here) // without the name: the host may be one that agents do not see
+            return std::unexpected(Error{
+                here.error().code,
+                fmt::format("Whether port {} of this computer belongs to a saved host could not be found "
+                            "out: looking up the host's name {}. Nothing was opened. Leave localPort at 0 "
+                            "to get another port.",
+                            port, here.error().code == Errc::Cancelled ? "was cancelled" : "took too long"),
+                here.error().source, here.error().nothingWasSent});
+        if (*here)
+            return refused;
+    }
     return {};
 }
 
@@ -162,19 +224,40 @@ Result<TunnelPorts::Hold> TunnelPorts::holdForTunnel(std::uint16_t port) const
     return Hold(std::move(fd));
 }
 
-Result<TunnelPorts::Hold> TunnelPorts::holdForLogin(ssh::Route const& route) const
+/// That program connects, not we. What it connects to is its own affair, but for what its text tells.
+Result<TunnelPorts::Hold> TunnelPorts::holdForProxyCommand(ssh::Target const& first) const
+{
+    TRY_LET(auto fd, openFile());
+    for (auto const port : portsIn(first.proxyCommand)) {
+        auto const locked = lock(fd.get(), port, F_RDLCK);
+        if (locked)
+            continue;
+        if (locked.error().code != Errc::PortInUse)
+            return std::unexpected(locked.error());
+        return fail(
+            Errc::PortInUse,
+            fmt::format("The ProxyCommand of '{}' names {}, and that port of this computer is held by an "
+                        "agent's tunnel, so the command was not run. Close the tunnel first.",
+                        first.name, port));
+    }
+    return Hold(std::move(fd));
+}
+
+Result<TunnelPorts::Hold> TunnelPorts::holdForLogin(ssh::Route const& route, Deadline deadline,
+                                                    std::stop_token const& stop) const
 {
     auto const& first = route.hops.front();
-    if (!first.proxyCommand.empty()) // that program connects, not we
-        return Hold();
+    if (!first.proxyCommand.empty())
+        return holdForProxyCommand(first);
     TRY_LET(auto fd, openFile());
     auto const locked = lock(fd.get(), first.port, F_RDLCK);
     if (locked)
         // Only a login to this computer has to keep the port: another must not be in a tunnel's way.
-        return endsHere(first.hostname, AI_NUMERICHOST) ? Hold(std::move(fd)) : Hold();
+        return endsHere(first.hostname).value_or(false) ? Hold(std::move(fd)) : Hold();
     if (locked.error().code != Errc::PortInUse)
         return std::unexpected(locked.error());
-    if (!isThisComputer(first.hostname))
+    TRY_LET(bool const here, isThisComputer(first.hostname, deadline, stop));
+    if (!here)
         return Hold();
     return fail(Errc::PortInUse,
                 fmt::format("Port {} of this computer, where '{}' is saved, is held by an agent's "

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <stop_token>
 #include <string>
 #include <vector>
 
+#include "core/deadline.h"
 #include "core/hosts.h"
 #include "core/result.h"
 #include "core/unique_fd.h"
@@ -17,7 +19,9 @@ namespace termalin::mcp {
 /// descriptions (fcntl(2), F_OFD_SETLK), so that they end with the process, however it ends.
 ///
 /// It keeps a tunnel from posing as a saved host: a tunnel holds its port before it listens, and a login to
-/// an address of this computer holds the port that it connects to as a reader.
+/// an address of this computer holds the port that it connects to as a reader. Where a ProxyCommand connects,
+/// its text is all that is known: every number in it that can be a port counts as one of this computer. A
+/// port that the command finds elsewhere, in a script or another program's settings, is not seen.
 class TunnelPorts {
 public:
     explicit TunnelPorts(std::filesystem::path const& runtimeDir) : m_dir(runtimeDir) {}
@@ -37,22 +41,27 @@ public:
     /// login to it is under way; PermissionDenied.
     Result<Hold> holdForTunnel(std::uint16_t port) const;
 
-    /// For a login along `route`, held while it connects. Errors: PortInUse when the first hop is a port of
-    /// this computer that an agent's tunnel holds, in any process.
-    Result<Hold> holdForLogin(ssh::Route const& route) const;
+    /// For a login along `route`, held while it connects. Errors: PortInUse when the first hop is, or its
+    /// ProxyCommand names, a port of this computer that an agent's tunnel holds, in any process; Timeout and
+    /// Cancelled when a name had to be looked up to know that.
+    Result<Hold> holdForLogin(ssh::Route const& route, Deadline deadline, std::stop_token const& stop) const;
 
 private:
     [[nodiscard]] Result<UniqueFd> openFile() const;
+    [[nodiscard]] Result<Hold> holdForProxyCommand(ssh::Target const& first) const;
 
     std::filesystem::path m_dir;
 };
 
-/// Errors: PortInUse when one of `hosts` is reached over `port` of this computer: a tunnel there would be
-/// taken for that host.
-Result<void> refuseSavedPort(std::vector<Host> const& hosts, std::uint16_t port);
+/// Errors: PortInUse when one of `hosts` is reached over `port` of this computer, or its ProxyCommand names
+/// the port: a tunnel there would be taken for that host. Timeout, Cancelled when that could not be found
+/// out.
+Result<void> refuseSavedPort(std::vector<Host> const& hosts, std::uint16_t port, Deadline deadline,
+                             std::stop_token const& stop);
 
-/// Whether connecting to `hostname` ends at an address of this computer. A name is looked up.
-[[nodiscard]] bool isThisComputer(std::string const& hostname);
+/// Whether connecting to `hostname` ends at an address of this computer. A name is looked up; one that has no
+/// address ends nowhere. Errors: Timeout, Cancelled.
+Result<bool> isThisComputer(std::string const& hostname, Deadline deadline, std::stop_token const& stop);
 
 /// A port of 127.0.0.1 that nothing listens on at this moment. Errors: PortInUse when there is none.
 Result<std::uint16_t> findFreePort();

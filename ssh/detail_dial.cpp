@@ -1,21 +1,16 @@
 #include "ssh/detail_dial.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
-#include <array>
 #include <cerrno>
-#include <condition_variable>
-#include <memory>
-#include <mutex>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <optional>
 #include <poll.h>
 #include <sys/socket.h>
 #include <system_error>
-#include <thread>
 #include <vector>
+
+#include "ssh/lookup.h"
 
 namespace termalin::ssh {
 namespace {
@@ -23,30 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kNextAddressAfter = 250ms; // RFC 8305, 8: "Connection Attempt Delay"
-
-struct Address {
-    int family = 0;
-    sockaddr_storage bytes{};
-    socklen_t size = 0;
-
-    [[nodiscard]] std::string text() const
-    {
-        std::array<char, NI_MAXHOST> host{};
-        if (::getnameinfo(reinterpret_cast<sockaddr const*>(&bytes), size, host.data(), host.size(), nullptr,
-                          0, NI_NUMERICHOST) != 0)
-            return "an address";
-        return host.data();
-    }
-};
-
-struct Lookup {
-    std::mutex mutex;
-    std::condition_variable_any done;
-    bool finished = false;
-    int rc = 0;
-    int number = 0;
-    std::vector<Address> found;
-};
 
 Error outOfTime(std::string const& attempted, std::stop_token const& stop)
 {
@@ -56,50 +27,6 @@ Error outOfTime(std::string const& attempted, std::stop_token const& stop)
             attempted + " took too long: check the address, and that no firewall drops the packets.",
             {},
             true};
-}
-
-/// getaddrinfo(3) has no deadline. A lookup that hangs keeps its thread, which owns all that it uses.
-Result<std::vector<Address>> lookUp(Target const& target, Deadline deadline, std::stop_token const& stop)
-{
-    auto const state = std::make_shared<Lookup>();
-    auto const family = target.family == AddressFamily::Inet    ? AF_INET
-                        : target.family == AddressFamily::Inet6 ? AF_INET6
-                                                                : AF_UNSPEC;
-    std::thread([state, family, host = target.hostname, port = std::to_string(target.port)] {
-        addrinfo hints{};
-        hints.ai_socktype = SOCK_STREAM;
-        hints.ai_family = family;
-        addrinfo* list = nullptr;
-        auto const rc = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &list);
-        auto const number = errno;
-        std::lock_guard const lock(state->mutex);
-        state->rc = rc;
-        state->number = number;
-        for (auto const* at = list; rc == 0 && at != nullptr; at = at->ai_next) {
-            auto& address = state->found.emplace_back();
-            address.family = at->ai_family;
-            address.size = at->ai_addrlen;
-            std::copy_n(reinterpret_cast<char const*>(at->ai_addr), at->ai_addrlen,
-                        reinterpret_cast<char*>(&address.bytes));
-        }
-        if (list != nullptr)
-            ::freeaddrinfo(list);
-        state->finished = true;
-        state->done.notify_all();
-    }).detach();
-
-    auto const attempted = "Looking up the name " + target.hostname;
-    std::unique_lock lock(state->mutex);
-    auto const until = std::min(deadline.at(), Deadline::Clock::now() + std::chrono::hours(24));
-    if (!state->done.wait_until(lock, stop, until, [&] { return state->finished; }))
-        return std::unexpected(outOfTime(attempted, stop));
-    if (state->rc != 0) {
-        auto const why = state->rc == EAI_SYSTEM ? std::generic_category().message(state->number)
-                                                 : std::string(::gai_strerror(state->rc));
-        return fail(Errc::Unreachable, attempted + " failed: " + why + ". Check the host's address.",
-                    "getaddrinfo " + std::to_string(state->rc));
-    }
-    return std::move(state->found);
 }
 
 /// IPv6 first, then in turn, each family in the resolver's order (RFC 8305, 4).
@@ -214,7 +141,7 @@ Result<UniqueFd> dial(Target const& target, Deadline deadline, std::stop_token c
 {
     if (target.connectTimeout > 0s)
         deadline = Deadline::earlier(deadline, Deadline::in(target.connectTimeout));
-    TRY_LET(auto const found, lookUp(target, deadline, stop));
+    TRY_LET(auto const found, lookUp(target.hostname, target.port, target.family, deadline, stop));
     return Race(interleave(found)).run(target, deadline, stop);
 }
 

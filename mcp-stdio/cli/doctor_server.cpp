@@ -66,7 +66,7 @@ Findings checkServer(SavedLogin const& login)
 {
     auto const& name = login.host.name;
     auto const deadline = Deadline::in(30s);
-    auto const hold = holdPort(login);
+    auto const hold = holdPort(login, deadline);
     if (!hold)
         return {loginFinding(name, hold.error())};
     auto const connection = ssh::Connection::open(login.route.route, login.context, deadline, {});

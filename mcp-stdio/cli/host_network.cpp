@@ -176,9 +176,10 @@ Result<int> hostTrust(Context& context, TrustOptions const& options)
     if (!options.fingerprint.empty())
         TRY(normalFingerprint(options.fingerprint)); // before any network
     TRY_LET(auto const way, findLogin(context, options.name));
-    TRY_LET(auto const hold, holdPort(way));
+    auto const deadline = Deadline::in(30s);
+    TRY_LET(auto const hold, holdPort(way, deadline));
     Seen seen{.host = way.host, .target = way.route.route.destination(), .key = {}, .answer = {}};
-    TRY_LET(seen.key, ssh::fetchServerKey(way.route.route, way.context, Deadline::in(30s), {}));
+    TRY_LET(seen.key, ssh::fetchServerKey(way.route.route, way.context, deadline, {}));
     TRY_LET(auto const known, ssh::KnownHosts::load(knownHostsFiles(seen.target, context.paths())));
     seen.answer = known.check(seen.lookedUpAs(), seen.target.port, seen.key, std::time(nullptr));
     return trustSeen(context, seen, options);
@@ -187,9 +188,9 @@ Result<int> hostTrust(Context& context, TrustOptions const& options)
 Result<int> hostTest(Context& context, std::string const& name)
 {
     TRY_LET(auto const way, findLogin(context, name));
-    TRY_LET(auto const hold, holdPort(way));
     auto const start = std::chrono::steady_clock::now();
     auto const deadline = Deadline::in(60s);
+    TRY_LET(auto const hold, holdPort(way, deadline));
     TRY_LET(auto const connection, ssh::Connection::open(way.route.route, way.context, deadline, {}));
     auto const took =
         std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);

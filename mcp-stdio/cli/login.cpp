@@ -19,9 +19,9 @@ Result<SavedLogin> findLogin(Context& context, std::string const& name)
                       .runtimeDir = context.paths().runtimeDir};
 }
 
-Result<mcp::TunnelPorts::Hold> holdPort(SavedLogin const& login)
+Result<mcp::TunnelPorts::Hold> holdPort(SavedLogin const& login, Deadline deadline)
 {
-    return mcp::TunnelPorts(login.runtimeDir).holdForLogin(login.route.route);
+    return mcp::TunnelPorts(login.runtimeDir).holdForLogin(login.route.route, deadline, {});
 }
 
 std::vector<std::filesystem::path> knownHostsFiles(ssh::Target const& target, Paths const& paths)

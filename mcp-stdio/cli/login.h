@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/deadline.h"
 #include "core/hosts.h"
 #include "core/result.h"
 #include "mcp-stdio/cli/context.h"
@@ -23,8 +24,8 @@ struct SavedLogin {
 };
 
 /// Keeps an agent's tunnel from posing as the server, as long as it is held: to be taken before anything is
-/// sent there. Errors: PortInUse when a tunnel is there already.
-Result<mcp::TunnelPorts::Hold> holdPort(SavedLogin const& login);
+/// sent there. Errors: PortInUse when a tunnel is there already; Timeout.
+Result<mcp::TunnelPorts::Hold> holdPort(SavedLogin const& login, Deadline deadline);
 
 /// Errors: UnknownHost; Unsupported for this computer; what ssh::resolveRoute() answers.
 Result<SavedLogin> findLogin(Context& context, std::string const& name);

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -8,6 +9,8 @@
 
 namespace termalin::mcp {
 namespace {
+
+constexpr std::chrono::seconds kOpenTime{45}; // clients give up on a call after 60 s
 
 Json describe(TunnelInfo const& tunnel)
 {
@@ -34,12 +37,13 @@ Result<Json> openTunnel(std::string const& sessionId, OneOf const& type,
         return fail(Errc::InvalidArgument,
                     "remoteHost and remotePort are for type local; a dynamic tunnel takes "
                     "its targets from whoever connects. Leave them out.");
-    TRY_LET(auto const opened,
-            call.services.sessions->openTunnel(
-                sessionId, {.kind = local ? ssh::TunnelKind::Local : ssh::TunnelKind::Dynamic,
-                            .remoteHost = remoteHost.value_or(""),
-                            .remotePort = static_cast<std::uint16_t>(remotePort.value_or(0)),
-                            .localPort = static_cast<std::uint16_t>(localPort)}));
+    TRY_LET(auto const opened, call.services.sessions->openTunnel(
+                                   sessionId,
+                                   {.kind = local ? ssh::TunnelKind::Local : ssh::TunnelKind::Dynamic,
+                                    .remoteHost = remoteHost.value_or(""),
+                                    .remotePort = static_cast<std::uint16_t>(remotePort.value_or(0)),
+                                    .localPort = static_cast<std::uint16_t>(localPort)},
+                                   Deadline::in(kOpenTime), call.stop));
     return describe(opened);
 }
 
