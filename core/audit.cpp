@@ -50,6 +50,7 @@ public:
     Result<void> end(std::int64_t number, AuditOutcome const& outcome) override;
     Result<void> note(AuditCall const& what) override;
     void hide(Secret const& secret) override;
+    std::string masked(std::string_view subject) override;
     void sync() override;
 
     Result<void> openFile(); ///< under the lock of lines
@@ -115,6 +116,12 @@ void FileAudit::hide(Secret const& secret)
 {
     std::lock_guard const guard(m_mutex);
     m_mask.add(secret);
+}
+
+std::string FileAudit::masked(std::string_view subject)
+{
+    std::lock_guard const guard(m_mutex);
+    return maskedSubject(subject, m_mask);
 }
 
 template <class MakeLine>

@@ -55,6 +55,9 @@ public:
 
     /// From now on this secret is replaced by a mark wherever it would be written (in this process).
     virtual void hide(Secret const& secret) = 0;
+    /// `subject` as a line holds it: secrets replaced, then cut at 8 KiB. For whatever else shows what an
+    /// agent does.
+    [[nodiscard]] virtual std::string masked(std::string_view subject) = 0;
 
     /// Brings what was written to the disk, and the head to the store; by itself twice a second. For a
     /// program that ends without its destructors.

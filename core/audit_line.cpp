@@ -135,6 +135,11 @@ std::string Mask::apply(std::string_view text) const
     return masked;
 }
 
+std::string maskedSubject(std::string_view subject, Mask const& mask)
+{
+    return std::string(cut(mask.apply(subject), kSubjectBytes));
+}
+
 std::string callLine(ChainEnd const& end, std::string_view kind, AuditCall const& call, Mask const& mask)
 {
     auto line = begun(end, kind);

@@ -30,6 +30,9 @@ private:
     std::vector<Secret> m_secrets; ///< longest first
 };
 
+/// A command or path as a line holds it: masked, then cut at 8 KiB, never within a character.
+[[nodiscard]] std::string maskedSubject(std::string_view subject, Mask const& mask);
+
 /// One line of the audit, its newline included, that continues `end`.
 /// Each leaves out what is empty. Control, bidirectional and other invisible characters are JSON escapes.
 [[nodiscard]] std::string callLine(ChainEnd const& end, std::string_view kind, AuditCall const& call,

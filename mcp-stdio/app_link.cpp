@@ -21,7 +21,7 @@
 #include "mcp-stdio/lines.h"
 #include "mcp-stdio/rpc.h"
 #include "mcp-stdio/services.h"
-#include "ssh/credentials.h"
+#include "ssh/saved_credentials.h"
 #include "ssh/wire.h"
 
 namespace termalin::mcp {
@@ -110,7 +110,7 @@ private:
     void toolsListed(Json const& result);
     void becomeReady();
     void wake() { (void)::eventfd_write(m_wake.get(), 1); }
-    bool waitUntilReady(std::unique_lock<std::mutex>& lock, std::stop_token const& stop);
+    bool waitUntilReady(std::unique_lock<std::mutex>& lock, Deadline deadline, std::stop_token const& stop);
 
     std::filesystem::path m_path;
     ClientInfo m_self;
@@ -297,12 +297,12 @@ void Link::becomeReady()
 }
 
 /// Waits for a connection that is ready, or for the end of an attempt that began after this was called.
-bool Link::waitUntilReady(std::unique_lock<std::mutex>& lock, std::stop_token const& stop)
+bool Link::waitUntilReady(std::unique_lock<std::mutex>& lock, Deadline deadline, std::stop_token const& stop)
 {
     auto const mine = m_begun + 1;
     m_wanted = true;
     m_changed.notify_all();
-    m_changed.wait(lock, stop, [&] { return m_ready || m_ended >= mine; });
+    m_changed.wait_until(lock, stop, deadline.at(), [&] { return m_ready || m_ended >= mine; });
     return m_ready;
 }
 
@@ -310,9 +310,11 @@ Result<Json> Link::request(std::string_view method, Json params, Deadline deadli
                            std::stop_token const& stop, Progress* progress)
 {
     std::unique_lock lock(m_mutex);
-    if (!m_ready && !waitUntilReady(lock, stop)) {
+    if (!m_ready && !waitUntilReady(lock, deadline, stop)) {
         if (stop.stop_requested())
             return fail(Errc::Cancelled, "The call was stopped before Termalin was reached.");
+        if (deadline.passed())
+            return fail(Errc::Timeout, "The running Termalin could not be reached in time.");
         return std::unexpected(m_problem.value_or(wentAway().error()));
     }
     auto const id = ++m_lastId;
@@ -354,9 +356,9 @@ void Link::note(std::optional<Activity> activity, Activity::Kind kind, std::stri
 /// A key that the app holds.
 class AppKey : public ssh::Signer {
 public:
-    AppKey(std::shared_ptr<Link> link, std::string hostId, std::string publicKey, std::string name)
+    AppKey(std::shared_ptr<Link> link, ssh::SignerWish wish, std::string publicKey, std::string name)
         : m_link(std::move(link))
-        , m_hostId(std::move(hostId))
+        , m_wish(std::move(wish))
         , m_publicKey(std::move(publicKey))
         , m_name(std::move(name))
     {
@@ -364,12 +366,15 @@ public:
     [[nodiscard]] std::string_view publicKey() const override { return m_publicKey; }
     Result<std::string> sign(std::string_view data, std::string_view algorithm) override
     {
-        TRY_LET(auto const answer, m_link->request(kSignMethod,
-                                                   {{"hostId", m_hostId},
-                                                    {"publicKey", ssh::base64(m_publicKey)},
-                                                    {"algorithm", algorithm},
-                                                    {"data", ssh::base64(data)}},
-                                                   Deadline::in(kSigningPatience), {}, nullptr));
+        TRY_LET(auto const answer,
+                m_link->request(kSignMethod,
+                                {{"hostId", m_wish.hostId},
+                                 {"leadsTo", m_wish.leadsTo},
+                                 {"publicKey", ssh::base64(m_publicKey)},
+                                 {"algorithm", algorithm},
+                                 {"data", ssh::base64(data)}},
+                                Deadline::earlier(m_wish.deadline, Deadline::in(kSigningPatience)),
+                                m_wish.stop, nullptr));
         auto const text = answer.is_object() ? answer.value("signature", Json()) : Json();
         auto signature = text.is_string() ? ssh::fromBase64(text.get<std::string>()) : std::nullopt;
         if (!signature || signature->empty())
@@ -383,13 +388,16 @@ public:
 
 private:
     std::shared_ptr<Link> m_link;
-    std::string m_hostId, m_publicKey, m_name;
+    ssh::SignerWish m_wish;
+    std::string m_publicKey, m_name;
 };
 
 class SocketAppLink : public AppLink {
 public:
-    SocketAppLink(std::filesystem::path socket, ClientInfo self)
-        : m_self(self), m_link(std::make_shared<Link>(std::move(socket), std::move(self)))
+    SocketAppLink(std::filesystem::path socket, ClientInfo self, Masked masked)
+        : m_self(self)
+        , m_masked(std::move(masked))
+        , m_link(std::make_shared<Link>(std::move(socket), std::move(self)))
     {
         m_link->start();
     }
@@ -418,16 +426,19 @@ public:
     }
     void began(Activity const& activity) override
     {
-        m_link->note(activity, activity.kind, activity.id, m_self);
+        auto shown = activity;
+        shown.detail = m_masked(activity.detail);
+        m_link->note(std::move(shown), activity.kind, activity.id, m_self);
     }
     void ended(Activity::Kind kind, std::string_view id) override
     {
         m_link->note(std::nullopt, kind, std::string(id), m_self);
     }
-    Result<std::vector<std::shared_ptr<ssh::Signer>>> signers(std::string const& hostId) override
+    Result<std::vector<std::shared_ptr<ssh::Signer>>> signers(ssh::SignerWish const& wish) override
     {
-        auto const answer =
-            m_link->request(kKeysMethod, {{"hostId", hostId}}, Deadline::in(kKeysPatience), {}, nullptr);
+        auto const answer = m_link->request(kKeysMethod, {{"hostId", wish.hostId}, {"leadsTo", wish.leadsTo}},
+                                            Deadline::earlier(wish.deadline, Deadline::in(kKeysPatience)),
+                                            wish.stop, nullptr);
         if (!answer && answer.error().code == Errc::AppNotRunning)
             return std::vector<std::shared_ptr<ssh::Signer>>{};
         if (!answer)
@@ -439,7 +450,7 @@ public:
             auto const name = key.is_object() ? key.value("name", Json()) : Json();
             if (blob && !blob->empty())
                 signers.push_back(
-                    std::make_shared<AppKey>(m_link, hostId, *std::move(blob),
+                    std::make_shared<AppKey>(m_link, wish, *std::move(blob),
                                              name.is_string() ? name.get<std::string>() : std::string()));
         }
         return signers;
@@ -448,14 +459,15 @@ public:
 
 private:
     ClientInfo m_self;
+    Masked m_masked;
     std::shared_ptr<Link> m_link;
 };
 
 } // namespace
 
-std::unique_ptr<AppLink> AppLink::make(std::filesystem::path socket, ClientInfo self)
+std::unique_ptr<AppLink> AppLink::make(std::filesystem::path socket, ClientInfo self, Masked masked)
 {
-    return std::make_unique<SocketAppLink>(std::move(socket), std::move(self));
+    return std::make_unique<SocketAppLink>(std::move(socket), std::move(self), std::move(masked));
 }
 
 } // namespace termalin::mcp

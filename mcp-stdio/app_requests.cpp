@@ -7,6 +7,7 @@
 #include "core/store.h"
 #include "mcp-stdio/authorize.h"
 #include "mcp-stdio/signing.h"
+#include "ssh/route.h"
 #include "ssh/wire.h"
 
 namespace termalin::mcp {
@@ -30,6 +31,22 @@ Result<std::string> bytesOf(Json const& object, std::string_view field)
     if (!bytes || bytes->empty())
         return fail(Errc::InvalidArgument, fmt::format("{} must be bytes in base64.", field));
     return *std::move(bytes);
+}
+
+/// The host that a login is to be signed for. A jump host's own policy is not asked, since agents only pass
+/// through it: what counts is that agents may reach the host at the end, and that its way leads through here.
+Result<Host> hostToSignFor(Services& services, std::string const& hostId, std::string const& leadsTo)
+{
+    TRY_LET(auto end, findOpenHost(*services.store, services.paths, leadsTo.empty() ? hostId : leadsTo));
+    if (hostId == end.id || leadsTo.empty())
+        return end;
+    TRY_LET(auto const route, ssh::resolveRoute(end, *services.store, services.paths));
+    if (std::ranges::find(route.hostIds, hostId) == route.hostIds.end())
+        return fail(Errc::NotFound,
+                    fmt::format("The way to {} does not lead through the host that a login was to be signed "
+                                "for, so Termalin signed nothing. Look at the jump hosts of {}.",
+                                end.name, end.name));
+    return services.store->findHost(hostId);
 }
 
 } // namespace
@@ -69,7 +86,7 @@ std::vector<std::string> AppRequests::methods()
 
 Result<Json> AppRequests::request(std::string const& method, Json const& params, Call const& call)
 {
-    TRY_LET(auto const host, findOpenHost(*m_services.store, m_services.paths, textOf(params, "hostId")));
+    TRY_LET(auto const host, hostToSignFor(m_services, textOf(params, "hostId"), textOf(params, "leadsTo")));
     TRY_LET(auto const keys, m_desk.keys(host));
     if (method == kKeysMethod) {
         Json list = Json::array();

@@ -18,7 +18,8 @@ public:
 
     [[nodiscard]] static std::vector<std::string> methods();
 
-    /// termalin/keys and termalin/sign. Everything is judged afresh: agents.stopped, then the host's policy.
+    /// termalin/keys and termalin/sign. Everything is judged afresh: agents.stopped, then the policy of the
+    /// host that the login leads to, and that the host which is logged in to is on the way there.
     Result<Json> request(std::string const& method, Json const& params, Call const& call);
     /// notifications/termalin/began and .../ended; what is not as it must be is ignored.
     void notified(std::string const& method, Json const& params);

@@ -33,6 +33,22 @@ std::string subjectOf(Args const& args)
     return textOf(args, "session");
 }
 
+/// What the audit says of a call that went well, beside its numbers: what it left open, by the name that
+/// later calls use for it, or how it ended before its time.
+std::string noteOf(Json const& result)
+{
+    auto const text = [&](char const* name) {
+        auto const found = result.find(name);
+        return found != result.end() && found->is_string() ? found->get<std::string>() : std::string();
+    };
+    if (auto const tunnel = text("tunnelId"); !tunnel.empty())
+        return fmt::format("tunnel {} on {}, session {}", tunnel, text("listenAddr"), text("sessionId"));
+    if (auto const session = text("sessionId"); !session.empty())
+        return fmt::format("session {}", session);
+    auto completion = text("completion");
+    return completion == "exit" ? std::string() : completion;
+}
+
 std::int64_t bytesOf(Json const& result)
 {
     for (auto const* const name : {"outputBytes", "size"})
@@ -131,7 +147,7 @@ Result<Admission> PolicyGate::judgeHost(Tool const& tool, Args const& args, std:
 {
     auto wanted = textOf(args, "host");
     if (auto const session = textOf(args, "session"); wanted.empty() && !session.empty()) {
-        TRY_LET(wanted, m_hostOfSession(session));
+        TRY_LET(wanted, m_hostOf.session(session));
     }
     TRY_LET(auto host, m_store.findHost(wanted));
     hostName = host.name;
@@ -150,6 +166,21 @@ Result<Admission> PolicyGate::judgeHost(Tool const& tool, Args const& args, std:
         TRY_LET(admission.because, ruleOnRead(host, textOf(args, "path")));
     }
     return admission;
+}
+
+/// The name of the host that a call is about whose row asks no host's policy, as it is saved now; its id once
+/// it is not saved any more.
+std::string PolicyGate::hostToRecord(Args const& args) const
+{
+    Result<std::string> id = textOf(args, "host");
+    if (auto const session = textOf(args, "session"); !session.empty())
+        id = m_hostOf.session(session);
+    else if (auto const tunnel = textOf(args, "tunnel"); !tunnel.empty())
+        id = m_hostOf.tunnel(tunnel);
+    if (!id || id->empty())
+        return {};
+    auto const host = m_store.findHost(*id);
+    return host ? host->name : *id;
 }
 
 Result<Admission> PolicyGate::judge(Tool const& tool, Args const& args, std::string& hostName)
@@ -190,7 +221,7 @@ Result<Admission> PolicyGate::admit(Tool const& tool, Args const& args, Call con
                    .because = {}};
     auto admission = judge(tool, args, line.host);
     if (line.host.empty())
-        line.host = textOf(args, "host");
+        line.host = hostToRecord(args);
     line.decision = admission ? "allowed" : "refused";
     line.because = admission
                        ? admission->because
@@ -211,7 +242,7 @@ Result<Admission> PolicyGate::admit(Tool const& tool, Args const& args, Call con
                       .tool = tool.name,
                       .host = admission->host->name,
                       .hostId = admission->host->id,
-                      .detail = line.subject.substr(0, 8 * 1024),
+                      .detail = line.subject,
                       .since = isoTime(std::chrono::system_clock::now())});
     return admission;
 }
@@ -231,8 +262,7 @@ void PolicyGate::finished(Tool const& /*tool*/, Admission const& admission, Resu
         line.bytes = bytesOf(*outcome);
         if (auto const code = outcome->find("exitCode"); code != outcome->end() && code->is_number_integer())
             line.exitCode = code->get<int>();
-        if (auto const how = outcome->find("completion"); how != outcome->end() && *how != "exit")
-            line.note = how->get<std::string>();
+        line.note = noteOf(*outcome);
     }
     if (auto const written = m_audit.end(admission.auditNumber, line); !written)
         log(LogLevel::Error, "audit", "The end of a call could not be recorded: {}", written.error().message);

@@ -44,22 +44,22 @@ struct CommandRuling {
 /// BlockedByPolicy, Unsupported.
 [[nodiscard]] Result<Host> findOpenHost(Store& store, Paths const& paths, std::string_view idOrName);
 
-/// The host of an open session by the session's id. Errors: UnknownSession, NotConnected and others that say
-/// what became of it.
-using HostOfSession = std::function<Result<std::string>(std::string const& sessionId)>;
+/// The id of the host of what an agent holds, by what it calls it.
+struct HostOf {
+    /// Errors: UnknownSession, NotConnected and others that say what became of it.
+    std::function<Result<std::string>(std::string const& sessionId)> session;
+    /// Errors: UnknownTunnel.
+    std::function<Result<std::string>(std::string const& tunnelId)> tunnel;
+};
 
 /// Judges each call by its row's gate, from the store and settings.json as they are at that moment, and keeps
 /// the audit of it.
 class PolicyGate : public Gatekeeper {
 public:
-    /// `store`, `audit` and what `hostOfSession` reaches must outlive this. `app` may be null; it is told of
+    /// `store`, `audit` and what `hostOf` reaches must outlive this. `app` may be null; it is told of
     /// the calls that work on servers.
-    PolicyGate(Store& store, Audit& audit, Paths paths, HostOfSession hostOfSession, AppLink* app = nullptr)
-        : m_store(store)
-        , m_audit(audit)
-        , m_paths(std::move(paths))
-        , m_hostOfSession(std::move(hostOfSession))
-        , m_app(app)
+    PolicyGate(Store& store, Audit& audit, Paths paths, HostOf hostOf, AppLink* app = nullptr)
+        : m_store(store), m_audit(audit), m_paths(std::move(paths)), m_hostOf(std::move(hostOf)), m_app(app)
     {
     }
 
@@ -71,11 +71,12 @@ public:
 private:
     Result<Admission> judge(Tool const& tool, Args const& args, std::string& hostName);
     Result<Admission> judgeHost(Tool const& tool, Args const& args, std::string& hostName);
+    [[nodiscard]] std::string hostToRecord(Args const& args) const;
 
     Store& m_store;
     Audit& m_audit;
     Paths m_paths;
-    HostOfSession m_hostOfSession;
+    HostOf m_hostOf;
     AppLink* m_app;
 
     std::mutex m_mutex;

@@ -27,6 +27,8 @@ namespace termalin::mcp {
 namespace {
 
 constexpr std::size_t kMaxClients = 64;
+/// For a listener to make room in its queue: a program that hangs takes nothing off it.
+constexpr timeval kConnectTime{1, 0};
 
 Result<sockaddr_un> addressOf(std::filesystem::path const& socket)
 {
@@ -181,10 +183,20 @@ Result<UniqueFd> connectTo(std::filesystem::path const& socket)
     UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!fd)
         return std::unexpected(systemError(Errc::Internal, "Making a socket", errno));
-    if (::connect(fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) != 0)
+    // The one bound that connect(2) on a Unix socket knows (socket(7)).
+    timeval const unbounded{};
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &kConnectTime, sizeof kConnectTime);
+    auto const failed = ::connect(fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) != 0;
+    auto const number = errno;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &unbounded, sizeof unbounded);
+    if (failed && number == EAGAIN)
+        return fail(Errc::AppNotRunning,
+                    fmt::format("Termalin runs but takes no connection on {}; ask the person to look at it.",
+                                socket.native()));
+    if (failed)
         return std::unexpected(
             systemError(Errc::AppNotRunning,
-                        "Termalin is not running (ask the person to start it): its control socket", errno));
+                        "Termalin is not running (ask the person to start it): its control socket", number));
     if (!peerOf(fd.get()))
         return fail(Errc::PermissionDenied,
                     fmt::format("The process that listens on {} is another user's; it is not used.",

@@ -16,9 +16,10 @@
 namespace termalin::mcp {
 
 /// Connects to the running app's control socket. The socket must be this user's own, of mode 0600, in a
-/// folder of theirs of mode 0700, and so must be the process that listens. Errors: AppNotRunning when nothing
-/// listens there; PermissionDenied when something is not as it must be; InvalidArgument for a path of 108
-/// bytes or more (unix(7)).
+/// folder of theirs of mode 0700, and so must be the process that listens. Waits at most a second for it to
+/// take the connection. Errors: AppNotRunning when nothing listens there, or what listens does not answer;
+/// PermissionDenied when something is not as it must be; InvalidArgument for a path of 108 bytes or more
+/// (unix(7)).
 Result<UniqueFd> connectTo(std::filesystem::path const& socket);
 
 /// What the app does for each termalin-mcp beside the nine rows of appTools(). Called from the threads of

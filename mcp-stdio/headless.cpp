@@ -32,9 +32,9 @@ private:
     Error m_why;
 };
 
-std::vector<std::shared_ptr<ssh::Signer>> signersOf(AppLink& app, std::string const& hostId)
+std::vector<std::shared_ptr<ssh::Signer>> signersOf(AppLink& app, ssh::SignerWish const& wish)
 {
-    auto signers = app.signers(hostId);
+    auto signers = app.signers(wish);
     if (signers)
         return *std::move(signers);
     log(LogLevel::Info, "login", "The app signs nothing now: {}", signers.error().message);
@@ -56,20 +56,22 @@ Result<std::unique_ptr<Headless>> Headless::open(Paths const& paths)
         log(LogLevel::Warn, "vault", "Saved passwords cannot be used: {}", vault.error().message);
     self->m_app = AppLink::make(
         paths.controlSocket,
-        {.name = "termalin-mcp", .version = TERMALIN_VERSION, .program = programOfParent(::getpid())});
+        {.name = "termalin-mcp", .version = TERMALIN_VERSION, .program = programOfParent(::getpid())},
+        [audit = self->m_audit.get()](std::string_view detail) { return audit->masked(detail); });
     self->m_sessions = std::make_unique<AgentSessions>(
         Connector::Means{.store = *self->m_store,
                          .vault = self->m_vault.get(),
                          .audit = self->m_audit.get(),
                          .paths = paths,
-                         .signers =
-                             [app = self->m_app.get()](ssh::Target const&, std::string const& hostId) {
-                                 return signersOf(*app, hostId);
-                             }},
+                         .signers = [app = self->m_app.get()](
+                                        ssh::SignerWish const& wish) { return signersOf(*app, wish); }},
         self->m_app.get());
     self->m_gate = std::make_unique<PolicyGate>(
         *self->m_store, *self->m_audit, paths,
-        [sessions = self->m_sessions.get()](std::string const& id) { return sessions->hostOf(id); },
+        HostOf{.session = [sessions = self->m_sessions.get()](
+                              std::string const& id) { return sessions->hostOf(id); },
+               .tunnel = [sessions = self->m_sessions.get()](
+                             std::string const& id) { return sessions->hostOfTunnel(id); }},
         self->m_app.get());
     self->m_services = {.paths = paths,
                         .store = self->m_store.get(),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/account.h"
 #include "core/output_buffer.h"
 #include "ssh/wire.h"
 
@@ -56,7 +57,7 @@ Result<void> checkSigning(Host const& host, std::string_view publicKey, std::str
                           std::string_view data)
 {
     TRY_LET(auto const request, parseUserauthRequest(data));
-    if (request.user != host.username)
+    if (request.user.empty() || request.user != (host.username.empty() ? ownAccount() : host.username))
         return refused(fmt::format("the request is for the user \"{}\"", visible(request.user)));
     if (request.publicKey != publicKey)
         return refused("the request is for another key");

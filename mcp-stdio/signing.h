@@ -22,8 +22,9 @@ struct UserauthRequest {
 [[nodiscard]] Result<UserauthRequest> parseUserauthRequest(std::string_view data);
 
 /// Whether the app may sign `data` with `publicKey` for a login to `host`: only a userauth request for
-/// exactly this user and key, with an algorithm that this type of key has and that is not SHA-1's.
-/// `algorithm`: the signature's, such as "rsa-sha2-512". Errors: InvalidArgument.
+/// exactly its user (the person's own account where it names none) and this key, with an algorithm that this
+/// type of key has and that is not SHA-1's. `algorithm`: the signature's, such as "rsa-sha2-512". Errors:
+/// InvalidArgument.
 [[nodiscard]] Result<void> checkSigning(Host const& host, std::string_view publicKey,
                                         std::string_view algorithm, std::string_view data);
 

@@ -3,10 +3,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/deadline.h"
 #include "core/result.h"
 #include "core/secret.h"
 #include "ssh/target.h"
@@ -43,7 +45,9 @@ public:
     /// The answers to one round of questions, as many as there are prompts.
     virtual Result<std::optional<std::vector<Secret>>>
     answers(Target const& target, std::string const& instruction, std::vector<Prompt> const& prompts) = 0;
-    virtual std::vector<std::shared_ptr<Signer>> signers(Target const& target) = 0;
+    /// Each of them signs for this login alone: not after `deadline`, nor once `stop` is requested.
+    virtual std::vector<std::shared_ptr<Signer>> signers(Target const& target, Deadline deadline,
+                                                         std::stop_token const& stop) = 0;
 };
 
 /// Has nothing: agent and unencrypted key files only.
@@ -59,7 +63,10 @@ public:
     {
         return std::nullopt;
     }
-    std::vector<std::shared_ptr<Signer>> signers(Target const&) override { return {}; }
+    std::vector<std::shared_ptr<Signer>> signers(Target const&, Deadline, std::stop_token const&) override
+    {
+        return {};
+    }
 };
 
 } // namespace termalin::ssh

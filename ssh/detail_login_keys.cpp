@@ -77,9 +77,9 @@ public:
         }
     }
 
-    void addSigners()
+    void addSigners(Deadline deadline, std::stop_token const& stop)
     {
-        for (auto& signer : m_credentials.signers(m_target)) {
+        for (auto& signer : m_credentials.signers(m_target, deadline, stop)) {
             LoginKey key;
             key.blob = signer->publicKey();
             key.name = signer->describe();
@@ -207,7 +207,7 @@ Result<LoginKeys> collectKeys(Target const& target, Credentials& credentials, st
     TRY(collector.askAgent(deadline, stop));
     collector.readCertificates();
     collector.addFiles();
-    collector.addSigners();
+    collector.addSigners(deadline, stop);
     collector.addAgent();
     return collector.finish(last);
 }

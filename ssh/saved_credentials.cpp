@@ -30,6 +30,8 @@ SavedCredentials::SavedCredentials(Vault* vault, SavedRoute const& route, Signer
 {
     for (std::size_t i = 0; i < route.hostIds.size(); ++i)
         m_hostIds.emplace(route.route.hops[i].name, route.hostIds[i]);
+    if (!route.hostIds.empty())
+        m_leadsTo = route.hostIds.back();
 }
 
 Result<std::optional<Secret>> SavedCredentials::find(Target const& target, std::string const& name)
@@ -76,12 +78,13 @@ Result<std::optional<std::vector<Secret>>> SavedCredentials::answers(Target cons
     return answer;
 }
 
-std::vector<std::shared_ptr<Signer>> SavedCredentials::signers(Target const& target)
+std::vector<std::shared_ptr<Signer>> SavedCredentials::signers(Target const& target, Deadline deadline,
+                                                               std::stop_token const& stop)
 {
     auto const id = m_hostIds.find(target.name);
     if (!m_signers || id == m_hostIds.end())
         return {};
-    return m_signers(target, id->second);
+    return m_signers({.hostId = id->second, .leadsTo = m_leadsTo, .deadline = deadline, .stop = stop});
 }
 
 } // namespace termalin::ssh

@@ -17,9 +17,16 @@ class Vault;
 
 namespace termalin::ssh {
 
+/// Which login something is to sign for.
+struct SignerWish {
+    std::string hostId;  ///< The saved host that is logged in to.
+    std::string leadsTo; ///< The one at the end of the route: another where `hostId` is a jump host.
+    Deadline deadline;   ///< Of the login, as `stop`.
+    std::stop_token stop;
+};
+
 /// Gives what signs for a saved host beside ssh-agents and key files, such as the running app.
-using SignerFactory =
-    std::function<std::vector<std::shared_ptr<Signer>>(Target const& target, std::string const& hostId)>;
+using SignerFactory = std::function<std::vector<std::shared_ptr<Signer>>(SignerWish const& wish)>;
 
 /// Credentials out of the person's vault, opened silently when a secret is first wanted. One object serves
 /// one login along one route.
@@ -38,13 +45,15 @@ public:
     Result<std::optional<Secret>> passphrase(Target const& target, std::string const& keyFile) override;
     Result<std::optional<std::vector<Secret>>> answers(Target const& target, std::string const& instruction,
                                                        std::vector<Prompt> const& prompts) override;
-    std::vector<std::shared_ptr<Signer>> signers(Target const& target) override;
+    std::vector<std::shared_ptr<Signer>> signers(Target const& target, Deadline deadline,
+                                                 std::stop_token const& stop) override;
 
 private:
     Result<std::optional<Secret>> find(Target const& target, std::string const& name);
 
     Vault* m_vault;
     std::map<std::string, std::string> m_hostIds; ///< by Target::name
+    std::string m_leadsTo;                        ///< The id of the route's last host.
     SignerFactory m_signers;
     std::function<void(Secret const&)> m_onReveal;
     std::set<std::string> m_answered; ///< Target::name of servers that had the password as an answer

@@ -7,12 +7,15 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "core/audit.h"
+#include "core/secret.h"
 #include "core/store.h"
 #include "mcp-stdio/app_link.h"
 #include "mcp-stdio/control_socket.h"
 #include "mcp-stdio/signing.h"
-#include "ssh/credentials.h"
+#include "ssh/saved_credentials.h"
 #include "ssh/wire.h"
+#include "tests/support/program.h"
 #include "tests/support/temp_dir.h"
 
 namespace termalin::mcp {
@@ -168,11 +171,26 @@ public:
     std::unique_ptr<Listener> listener;
 };
 
+std::string asItIs(std::string_view detail)
+{
+    return std::string(detail);
+}
+
+/// A login to a saved host, along jump hosts if it leads to another.
+ssh::SignerWish login(std::string const& hostId, std::string const& leadsTo = {},
+                      Deadline deadline = Deadline::in(60s), std::stop_token stop = {})
+{
+    return {.hostId = hostId,
+            .leadsTo = leadsTo.empty() ? hostId : leadsTo,
+            .deadline = deadline,
+            .stop = std::move(stop)};
+}
+
 /// termalin-mcp's end, whose client is an agent.
 class Agent {
 public:
     explicit Agent(std::filesystem::path const& socket)
-        : link(AppLink::make(socket, {"agent", "1", "/bin/agent"})), client(allTools())
+        : link(AppLink::make(socket, {"agent", "1", "/bin/agent"}, asItIs)), client(allTools())
     {
         client.services.app = link.get();
         link->onGrantsChanged([this] { client.server.toolsChanged(); });
@@ -298,7 +316,7 @@ TEST_F(AppLinkTest, TellsTheAgentWhenWritesAreGrantedAndLetsThemRunOnlyOnceItHas
 
 TEST_F(AppLinkTest, ReportsWhatGoesOnAlsoToAnAppThatStartsLater)
 {
-    auto const link = AppLink::make(m_dir / "run/control", {"agent", "1", "/bin/agent"});
+    auto const link = AppLink::make(m_dir / "run/control", {"agent", "1", "/bin/agent"}, asItIs);
     auto const activity = [](Activity::Kind kind, std::string id) {
         return Activity{kind, std::move(id), "ssh_exec", "web", "h1", "ls", "2026-01-01T00:00:00Z"};
     };
@@ -312,6 +330,28 @@ TEST_F(AppLinkTest, ReportsWhatGoesOnAlsoToAnAppThatStartsLater)
     EXPECT_TRUE(app.fake.waitForBoard({"+s1 ssh_exec ls agent", "+t1 ssh_exec ls agent", "-s1"}));
     app.listener.reset();
     EXPECT_TRUE(app.fake.waitForBoard({"+s1 ssh_exec ls agent", "+t1 ssh_exec ls agent", "-s1", "left"}));
+}
+
+TEST_F(AppLinkTest, ReportsNoSecretThatTheRecordHides)
+{
+    App app(m_dir.path());
+    auto const audit = *Audit::open(m_dir / "audit/audit.jsonl", *app.store);
+    audit->hide(Secret(std::string_view("s3cr#t-one")));
+    auto const link = AppLink::make(app.socket, {"agent", "1", ""},
+                                    [&](std::string_view detail) { return audit->masked(detail); });
+    auto const filler = std::string(8190, 'x'); // the secret would be cut in two
+    for (auto const& [kind, detail] :
+         {std::pair{Activity::Kind::Call, std::string("login s3cr#t-one; login 's3cr#t-one'")},
+          {Activity::Kind::Tunnel, "127.0.0.1:1 s3cr#t-one:80"},
+          {Activity::Kind::Session, filler + "s3cr#t-one"}})
+        link->began({kind, "1", "a_tool", "web", "h1", detail, "2026-01-01T00:00:00Z"});
+    // An app that finds the link up hears them as they began, another in the order of their kinds.
+    std::unique_lock lock(app.fake.mutex);
+    ASSERT_TRUE(app.fake.changed.wait_for(lock, test::kPatience, [&] { return app.fake.board.size() == 3; }));
+    EXPECT_THAT(app.fake.board,
+                ::testing::UnorderedElementsAre("+1 a_tool login [hidden]; login '[hidden]' agent",
+                                                "+1 a_tool 127.0.0.1:1 [hidden]:80 agent",
+                                                "+1 a_tool " + filler + "[h agent"));
 }
 
 std::string userauth(std::string_view user, std::string_view key, std::string_view algorithm = "ssh-ed25519",
@@ -334,8 +374,8 @@ TEST_F(AppLinkTest, HasTheAppSignALoginToAnOpenHostWithItsKeyAndNothingElse)
     App app(m_dir.path());
     auto const open = app.addHost(AgentPolicy::Full);
     auto const blocked = app.addHost(AgentPolicy::Blocked);
-    auto const link = AppLink::make(app.socket, {"agent", "1", ""});
-    auto const signers = link->signers(open);
+    auto const link = AppLink::make(app.socket, {"agent", "1", ""}, asItIs);
+    auto const signers = link->signers(login(open));
     ASSERT_TRUE(signers) << signers.error().message;
     ASSERT_EQ(signers->size(), 1U);
     auto& signer = *signers->front();
@@ -355,8 +395,8 @@ TEST_F(AppLinkTest, HasTheAppSignALoginToAnOpenHostWithItsKeyAndNothingElse)
         ASSERT_FALSE(refused);
         EXPECT_EQ(refused.error().code, Errc::InvalidArgument) << refused.error().message;
     }
-    EXPECT_EQ(link->signers(blocked).error().code, Errc::BlockedByPolicy);
-    EXPECT_EQ(link->signers("nope").error().code, Errc::UnknownHost);
+    EXPECT_EQ(link->signers(login(blocked)).error().code, Errc::BlockedByPolicy);
+    EXPECT_EQ(link->signers(login("nope")).error().code, Errc::UnknownHost);
 
     auto host = *app.store->findHost(open);
     host.policy = AgentPolicy::Blocked; // from one moment to the next
@@ -374,7 +414,106 @@ TEST_F(AppLinkTest, HasTheAppSignALoginToAnOpenHostWithItsKeyAndNothingElse)
     EXPECT_EQ(app.fake.signatures, 1);
     app.listener.reset();
     EXPECT_EQ(signer.sign(good, "ssh-ed25519").error().code, Errc::AppNotRunning);
-    EXPECT_TRUE(link->signers(open)->empty());
+    EXPECT_TRUE(link->signers(login(open))->empty());
+}
+
+TEST_F(AppLinkTest, SignsForAJumpHostWhateverItsPolicyButOnlyOnTheWayToAHostThatIsOpen)
+{
+    App app(m_dir.path());
+    auto const gate = app.addHost(AgentPolicy::Blocked);
+    auto const listed = app.addHost(AgentPolicy::Allowlist);
+    auto const open = app.addHost(AgentPolicy::Full);
+    auto host = *app.store->findHost(open);
+    host.jump = {"host-blocked"};
+    ASSERT_TRUE(app.store->updateHost(host));
+    auto const link = AppLink::make(app.socket, {"agent", "1", ""}, asItIs);
+    EXPECT_EQ(link->signers(login(gate)).error().code, Errc::BlockedByPolicy);
+    EXPECT_EQ(link->signers(login(gate, listed)).error().code, Errc::NotFound) << "not on the way there";
+    EXPECT_EQ(link->signers(login(open, gate)).error().code, Errc::BlockedByPolicy);
+    EXPECT_EQ(link->signers(login("nope", open)).error().code, Errc::NotFound);
+    auto const signers = link->signers(login(gate, open));
+    ASSERT_TRUE(signers) << signers.error().message;
+    ASSERT_EQ(signers->size(), 1U);
+    auto& signer = *signers->front();
+    auto const good = userauth("deploy", app.fake.key);
+    EXPECT_TRUE(signer.sign(good, "ssh-ed25519"));
+    EXPECT_EQ(signer.sign(userauth("root", app.fake.key), "ssh-ed25519").error().code, Errc::InvalidArgument);
+
+    host = *app.store->findHost(open);
+    host.policy = AgentPolicy::Blocked; // what counts is where the login leads
+    ASSERT_TRUE(app.store->updateHost(host));
+    EXPECT_EQ(signer.sign(good, "ssh-ed25519").error().code, Errc::BlockedByPolicy);
+    host = *app.store->findHost(open);
+    host.policy = AgentPolicy::Full;
+    host.jump.clear();
+    ASSERT_TRUE(app.store->updateHost(host));
+    EXPECT_EQ(signer.sign(good, "ssh-ed25519").error().code, Errc::NotFound);
+    EXPECT_EQ(app.fake.signatures, 1);
+}
+
+/// What has the app's socket and does not serve it.
+class HungAppTest : public AppLinkTest {
+protected:
+    HungAppTest()
+    {
+        std::filesystem::create_directory(m_socket.parent_path());
+        ::chmod(m_socket.parent_path().c_str(), 0700);
+        m_socket.native().copy(m_address.sun_path, sizeof m_address.sun_path - 1);
+        EXPECT_EQ(::bind(m_listener.get(), reinterpret_cast<sockaddr const*>(&m_address), sizeof m_address),
+                  0);
+        ::chmod(m_socket.c_str(), 0600);
+        EXPECT_EQ(::listen(m_listener.get(), 0), 0);
+    }
+    /// Until the listener's queue has no room.
+    void fillQueue()
+    {
+        for (;;) {
+            auto& fd =
+                m_waiting.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+            if (::connect(fd.get(), reinterpret_cast<sockaddr const*>(&m_address), sizeof m_address) != 0) {
+                ASSERT_EQ(errno, EAGAIN);
+                return;
+            }
+        }
+    }
+
+    std::filesystem::path m_socket = m_dir / "run/control";
+    sockaddr_un m_address{.sun_family = AF_UNIX, .sun_path = {}};
+    UniqueFd m_listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    std::vector<UniqueFd> m_waiting;
+};
+
+TEST_F(HungAppTest, KeysAreWaitedForNoLongerThanTheLoginMayTake)
+{
+    auto const link = AppLink::make(m_socket, {"agent", "1", ""}, asItIs);
+    std::stop_source stopped;
+    stopped.request_stop();
+    EXPECT_EQ(link->signers(login("h", "h", Deadline::in(1h), stopped.get_token())).error().code,
+              Errc::Cancelled);
+    EXPECT_EQ(link->signers(login("h", "h", Deadline::in(1ms))).error().code, Errc::Timeout);
+}
+
+TEST_F(HungAppTest, AQueueThatIsFullIsNotWaitedForForever)
+{
+    fillQueue();
+    auto const refused = connectTo(m_socket);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::AppNotRunning);
+    EXPECT_THAT(refused.error().message, HasSubstr("takes no connection"));
+    auto const link = AppLink::make(m_socket, {"agent", "1", ""}, asItIs);
+    EXPECT_TRUE(link->signers(login("h"))->empty()) << "as without an app";
+    // The link ends, although it may be connecting at this moment.
+}
+
+TEST(Signing, AHostWithoutAUserNameIsLoggedInToAsTheAccountThatSshWouldTake)
+{
+    Host const host;
+    auto const key = ssh::WireWriter().string("ssh-ed25519").string("rest").bytes();
+    auto own = termalin::test::run({"id", "-un"}).out;
+    own.pop_back(); // the newline
+    EXPECT_TRUE(checkSigning(host, key, "ssh-ed25519", userauth(own, key)));
+    EXPECT_FALSE(checkSigning(host, key, "ssh-ed25519", userauth("", key)));
+    EXPECT_FALSE(checkSigning(host, key, "ssh-ed25519", userauth(own + "x", key)));
 }
 
 TEST(Signing, TakesOnlyAUserauthRequestOfThisUserKeyAndAlgorithm)

@@ -38,7 +38,9 @@ Desk::Desk()
     m_sessions = std::make_unique<mcp::AgentSessions>(mcp::Connector::Means{
         .store = *m_store, .vault = m_vault.get(), .audit = m_audit.get(), .paths = m_paths, .signers = {}});
     m_gate = std::make_unique<mcp::PolicyGate>(
-        *m_store, *m_audit, m_paths, [this](std::string const& id) { return m_sessions->hostOf(id); });
+        *m_store, *m_audit, m_paths,
+        mcp::HostOf{.session = [this](std::string const& id) { return m_sessions->hostOf(id); },
+                    .tunnel = [this](std::string const& id) { return m_sessions->hostOfTunnel(id); }});
     m_services.paths = m_paths;
     m_services.store = m_store.get();
     m_services.audit = m_audit.get();

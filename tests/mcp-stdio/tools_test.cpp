@@ -3,7 +3,9 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <netinet/in.h>
+#include <sstream>
 #include <sys/socket.h>
 
 #include "tests/mcp-stdio/desk.h"
@@ -68,6 +70,14 @@ TEST_F(ToolsTest, HostsListShowsWhatIsOpenAndNothingElse)
     EXPECT_EQ(hosts[1]["port"], m_server.port());
     EXPECT_EQ(hosts[1]["authType"], "key");
     EXPECT_THAT(hosts.dump(), Not(HasSubstr(m_server.userKey().string())));
+}
+
+TEST_F(ToolsTest, AHostWithoutAUserNameIsListedWithTheOneThatALoginWouldTake)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Full, [](Host& host) { host.username.clear(); });
+    auto const own = test::run({"id", "-un"}).out;
+    auto const listed = m_desk.call("hosts_list", Json::object()).value().at("hosts").at(0);
+    EXPECT_EQ(listed["username"].get<std::string>() + "\n", own);
 }
 
 TEST_F(ToolsTest, APasswordIsMadeToMeasureAndKeptOutOfTheRecord)
@@ -231,6 +241,40 @@ TEST_F(ToolsTest, ATunnelLeadsThroughTheServerAndIsCounted)
     m_desk.call("session_close", {{"session", id}});
     EXPECT_EQ(m_desk.call("tunnel_list", Json::object()).value().at("tunnels").size(), 0U);
     EXPECT_EQ(greetingOf(dynamic["listenAddr"]), "refused");
+}
+
+TEST_F(ToolsTest, TheRecordNamesTheHostOfEachCallAndWhatWasOpened)
+{
+    auto const host = m_desk.save(m_server, "web", AgentPolicy::Full);
+    auto const id = session();
+    std::string const tunnel =
+        m_desk.call("tunnel_open", {{"session", id}, {"type", "dynamic"}}).value().at("tunnelId");
+    ASSERT_EQ(m_desk.call("session_exec", {{"session", id}, {"command", "true"}}).code(), "");
+    ASSERT_EQ(m_desk.call("tunnel_close", {{"tunnel", tunnel}}).code(), "");
+    ASSERT_EQ(m_desk.call("session_close", {{"session", id}}).code(), "");
+    EXPECT_EQ(m_desk.call("session_close", {{"session", id}}).code(), "unknown_session");
+    EXPECT_EQ(m_desk.call("tunnel_close", {{"tunnel", tunnel}}).code(), "unknown_tunnel");
+
+    std::istringstream lines(readFile(m_desk.paths().audit));
+    std::map<int, std::string> tools; // by the number of the line that begins a call
+    std::map<std::string, std::string> opened;
+    std::map<std::string, std::vector<std::string>> hosts;
+    for (std::string text; std::getline(lines, text);) {
+        auto const line = Json::parse(text);
+        if (line["kind"] == "begin") {
+            tools[line["n"]] = line["tool"];
+            hosts[line["tool"]].push_back(line.value("host", "none"));
+        } else if (line["kind"] == "end") {
+            opened[tools.at(line["of"])] += line.value("note", "");
+        }
+    }
+    for (auto const* const tool : {"session_open", "session_exec", "tunnel_open"})
+        EXPECT_EQ(hosts[tool], std::vector<std::string>{"web"}) << tool;
+    // The second of each is about nothing that is there any more.
+    EXPECT_EQ(hosts["session_close"], (std::vector<std::string>{"web", "none"}));
+    EXPECT_EQ(hosts["tunnel_close"], (std::vector<std::string>{"web", "none"}));
+    EXPECT_THAT(opened["session_open"], HasSubstr(id));
+    EXPECT_THAT(opened["tunnel_open"], HasSubstr(tunnel));
 }
 
 TEST_F(ToolsTest, ATunnelThatWouldPoseAsASavedHostIsRefused)

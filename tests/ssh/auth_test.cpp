@@ -57,7 +57,10 @@ public:
         ++m_round;
         return list;
     }
-    std::vector<std::shared_ptr<Signer>> signers(Target const&) override { return keys; }
+    std::vector<std::shared_ptr<Signer>> signers(Target const&, Deadline, std::stop_token const&) override
+    {
+        return keys;
+    }
 
 private:
     std::size_t m_round = 0;
