@@ -1,14 +1,17 @@
 // What an agent holds on real servers, and how it loses it.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <set>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "core/settings.h"
 #include "tests/mcp-stdio/desk.h"
 #include "tests/support/process.h"
+#include "tests/support/program.h"
 #include "tests/support/relay.h"
 
 namespace termalin::test {
@@ -54,6 +57,21 @@ protected:
         EXPECT_TRUE(m_desk.awaitProgress(call, "begun"));
         return call;
     }
+    /// Saves "web", which is reached over `relay`.
+    Host saveBehind(Relay const& relay, Sshd const& server, AgentPolicy policy,
+                    std::vector<std::string> rules = {})
+    {
+        auto known = readFile(server.knownHosts());
+        auto const port = std::to_string(server.port());
+        known.replace(known.find(port), port.size(), std::to_string(relay.port()));
+        auto const file = server.folder() / "relayed";
+        writeFile(file, known);
+        return m_desk.save(server, "web", policy, [&](Host& host) {
+            host.port = relay.port();
+            host.knownHostsFile = file;
+            host.rules = std::move(rules);
+        });
+    }
     std::size_t sessionsOpen()
     {
         return m_desk.call("session_list", Json::object()).value().at("sessions").size();
@@ -91,15 +109,88 @@ TEST_F(AgentSessionsTest, APolicyNarrowedByAnotherProcessStopsWhatRunsAndClosesT
 
 TEST_F(AgentSessionsTest, ACommandThatANarrowerPolicyStillAdmitsRunsOn)
 {
-    m_desk.save(m_server, "web", AgentPolicy::Allowlist, [](Host& host) { host.rules = {"cat *", "id"}; });
+    m_desk.save(m_server, "web", AgentPolicy::Allowlist,
+                [](Host& host) { host.rules = {"cat *", "tail **"}; });
     auto const id = session();
-    auto const call =
-        m_desk.start("session_exec", {{"session", id}, {"command", "cat fifo"}, {"timeoutSeconds", 600}});
-    auto const fifo = m_server.home() / "fifo";
-    m_desk.await(call); // there is no such file: it ends by itself
+    auto const pipe = m_server.home() / "pipe";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    writeFile(m_server.home() / "lines", "begun\n");
+    auto const exec = [&](std::string const& command) {
+        return m_desk.start("session_exec", {{"session", id}, {"command", command}, {"timeoutSeconds", 600}});
+    };
+    auto const admitted = exec("cat pipe");
+    UniqueFd writer;
+    ASSERT_TRUE(eventually([&] { // it opens once somebody reads
+        writer.reset(::open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+        return static_cast<bool>(writer);
+    }));
+    auto const refused = exec("tail -f lines");
+    ASSERT_TRUE(m_desk.awaitProgress(refused, "begun"));
     m_desk.changeOutside("web", [](Host& host) { host.rules = {"cat *"}; });
-    EXPECT_EQ(run(id, "id").code(), "not_in_allowlist");
-    EXPECT_EQ(run(id, "cat nothing").value()["completion"], "exit");
+    // Both are judged by the same look at the host, so that the one has been once the other was stopped.
+    EXPECT_EQ(m_desk.await(refused).value()["completion"], "cancelled");
+    ASSERT_EQ(::write(writer.get(), "still here\n", 11), 11);
+    writer.reset();
+    auto const ended = m_desk.await(admitted).value();
+    EXPECT_EQ(ended["completion"], "exit");
+    EXPECT_EQ(ended["output"], "still here\n");
+    EXPECT_FALSE(ended.contains("note"));
+}
+
+/// A login shell that waits until it is let go on: whatever asks it something is held up on the server.
+class SlowShellTest : public AgentSessionsTest {
+protected:
+    SlowShellTest()
+    {
+        writeFile(m_shell, "#!/bin/sh\n: >" + asked().string() + "\nwhile [ ! -e " + m_gate.string() +
+                               " ]; do sleep 0.02; done\nexec /bin/sh \"$@\"\n");
+        ::chmod(m_shell.c_str(), 0755);
+        ::chmod(m_dir.path().c_str(), 0755);
+    }
+    [[nodiscard]] std::filesystem::path asked() const { return m_dir / "asked"; }
+    bool isAsked() const
+    {
+        return eventually([&] { return std::filesystem::exists(asked()); });
+    }
+    void letGo() { writeFile(m_gate, ""); }
+
+    TempDir m_dir;
+    std::filesystem::path m_shell = m_dir / "shell";
+    std::filesystem::path m_gate = m_dir / "gate";
+};
+
+TEST_F(SlowShellTest, APolicyThatChangesWhileTheLoginShellIsAskedCounts)
+{
+    Sshd const slow({.loginShell = m_shell});
+    m_desk.save(slow, "web", AgentPolicy::Allowlist, [](Host& host) { host.rules = {"touch *", "id"}; });
+    auto const call = m_desk.start("ssh_exec", {{"host", "web"}, {"command", "touch ran"}});
+    ASSERT_TRUE(isAsked());
+    m_desk.changeOutside("web", [](Host& host) { host.rules = {"id"}; });
+    letGo();
+    auto const code = m_desk.await(call).code();
+    EXPECT_TRUE(code == "not_in_allowlist" || code == "cancelled") << code; // whichever is seen first
+    EXPECT_FALSE(std::filesystem::exists(slow.home() / "ran"));
+}
+
+TEST_F(SlowShellTest, SoDoesOneThatBecameAnAllowlistAfterTheCallHadBegun)
+{
+    Sshd const slow({.loginShell = m_shell});
+    Relay relay(slow.port());
+    saveBehind(relay, slow, AgentPolicy::Full);
+    relay.goSilent();
+    auto const call = m_desk.start("ssh_exec", {{"host", "web"}, {"command", "touch ran"}});
+    ASSERT_TRUE(eventually([&] { return slow.accepted() == 1; })); // it has been admitted, and logs in
+    m_desk.changeOutside("web", [](Host& host) {
+        host.policy = AgentPolicy::Allowlist;
+        host.rules = {"touch *", "id"};
+    });
+    relay.speakAgain();
+    ASSERT_TRUE(isAsked());
+    m_desk.changeOutside("web", [](Host& host) { host.rules = {"id"}; });
+    letGo();
+    auto const code = m_desk.await(call).code();
+    EXPECT_TRUE(code == "not_in_allowlist" || code == "cancelled") << code;
+    EXPECT_FALSE(std::filesystem::exists(slow.home() / "ran"));
 }
 
 TEST_F(AgentSessionsTest, ABlockedHostsSessionsEndAndSayWhy)
@@ -128,6 +219,28 @@ TEST_F(AgentSessionsTest, ARemovedOrMovedHostTakesItsSessionsWithIt)
     EXPECT_EQ(run(moved, "id").code(), "unknown_session");
     EXPECT_TRUE(eventually([&] { return !listens(port); }));
     EXPECT_TRUE(eventually([&] { return m_server.sessions().empty(); }));
+}
+
+TEST_F(AgentSessionsTest, AStoreThatCannotBeReadClosesSessionsAndDoesNotClaimThatAHostWasRemoved)
+{
+    m_desk.save(m_server, "web", AgentPolicy::Full);
+    auto const id = session();
+    auto const call = startLong(id, uniqueSeconds());
+    ASSERT_TRUE(test::run({"python3", "-c",
+                           "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('ALTER TABLE hosts "
+                           "RENAME TO lost')",
+                           m_desk.paths().store.string()})
+                    .ok());
+    auto const stopped = m_desk.await(call).value();
+    EXPECT_EQ(stopped["completion"], "cancelled");
+    EXPECT_THAT(stopped["note"].get<std::string>(), HasSubstr("could not be read"));
+    EXPECT_TRUE(eventually([&] { return sessionsOpen() == 0; }));
+    auto const closed = m_desk.sessions().use(id);
+    ASSERT_FALSE(closed);
+    EXPECT_EQ(closed.error().code, Errc::Internal);
+    EXPECT_THAT(closed.error().message, HasSubstr(m_desk.paths().store.string()));
+    for (auto const& text : {stopped["note"].get<std::string>(), closed.error().message})
+        EXPECT_THAT(text, ::testing::Not(HasSubstr("removed")));
 }
 
 TEST_F(AgentSessionsTest, AChangedJumpHostEndsWhatGoesThroughIt)
@@ -182,15 +295,7 @@ TEST_F(AgentSessionsTest, ASessionWhoseServerDiedIsToldOnceAndGone)
 TEST_F(AgentSessionsTest, LoginsThatNeverAnsweredDoNotHoldUpTheNext)
 {
     Relay relay(m_server.port());
-    auto known = readFile(m_server.knownHosts());
-    auto const port = std::to_string(m_server.port());
-    known.replace(known.find(port), port.size(), std::to_string(relay.port()));
-    auto const file = m_server.folder() / "relayed";
-    writeFile(file, known);
-    m_desk.save(m_server, "web", AgentPolicy::Full, [&](Host& host) {
-        host.port = relay.port();
-        host.knownHostsFile = file;
-    });
+    saveBehind(relay, m_server, AgentPolicy::Full);
     relay.goSilent();
     std::vector<int> calls; // more than there are logins to one host at a time
     for (int i = 0; i < 20; ++i)
@@ -200,6 +305,28 @@ TEST_F(AgentSessionsTest, LoginsThatNeverAnsweredDoNotHoldUpTheNext)
         EXPECT_EQ(m_desk.await(call).code(), "timeout");
     relay.speakAgain();
     EXPECT_EQ(m_desk.call("ssh_exec", {{"host", "web"}, {"command", "echo hi"}}).value()["output"], "hi\n");
+}
+
+TEST_F(AgentSessionsTest, ASpareThatIsNotReadyTakesNoTimeFromACallThatHasLittle)
+{
+    Relay relay(m_server.port());
+    auto const host = saveBehind(relay, m_server, AgentPolicy::Full);
+    auto const store = *Store::open(m_desk.paths().store);
+    mcp::Connector connector({.store = *store, .paths = m_desk.paths()});
+    mcp::Closer closer;
+    mcp::Spares spares(connector, closer);
+    auto opened = connector.open(host, Deadline::in(std::chrono::seconds(60)), {});
+    ASSERT_TRUE(opened) << opened.error().message;
+    relay.goSilent();
+    spares.prepare(host);
+    ASSERT_EQ(spares.hostIds().size(), 1U);
+    auto const deadline = Deadline::in(std::chrono::seconds(15));
+    EXPECT_EQ(spares.take(host, deadline, {}), nullptr);
+    EXPECT_FALSE(deadline.passed());
+    relay.speakAgain();
+    EXPECT_NE(spares.take(host, Deadline::in(std::chrono::minutes(10)), {}), nullptr)
+        << "with time, it waits";
+    closer.close(*std::move(opened));
 }
 
 TEST_F(AgentSessionsTest, ClosingASessionStopsItsCommands)

@@ -584,13 +584,19 @@ TEST_F(SftpTest, AServerWithoutSftpIsUnsupportedAndSaysWhatToDo)
 
 TEST_F(SftpTest, ASilentServerIsATimeout)
 {
-    test::Sshd const server({.config = {"Subsystem sftp sleep " + test::uniqueSeconds()}, .sftp = false});
+    auto const seconds = test::uniqueSeconds();
+    test::Sshd const server({.config = {"Subsystem sftp sleep " + seconds}, .sftp = false});
     auto const connection = server.connect();
     auto const opened = Sftp::open(connection, Deadline::in(300ms), {});
     ASSERT_FALSE(opened);
     EXPECT_EQ(opened.error().code, Errc::Timeout);
     EXPECT_TRUE(opened.error().nothingWasSent);
     EXPECT_TRUE(connection->alive());
+    // The server, which may have started it only now, leaves alone what it runs when the line ends.
+    connection->close();
+    EXPECT_TRUE(test::eventually([&] { return server.sessions().empty(); }));
+    for (auto const pid : test::processesWith("sleep " + seconds))
+        ::kill(pid, SIGKILL);
 }
 
 /// The protocol of draft-ietf-secsh-filexfer-02 as far as a listing goes, of a folder whose end never comes:

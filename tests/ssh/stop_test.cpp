@@ -230,15 +230,47 @@ TEST(Stop, NeverRunsAForcedCommandASecondTimeForTheHelper)
         ::kill(pid, SIGKILL);
 }
 
-TEST(Stop, ConfirmsNothingUnderForceCommand)
+TEST(Stop, ConfirmsNothingUnderForceCommandWhichRunsOnceMoreForTheHelper)
 {
     auto const seconds = test::uniqueSeconds();
-    Sshd const server({.config = {"ForceCommand echo ready; exec sleep " + seconds}});
+    test::TempDir const dir;
+    auto const runs = (dir / "runs").string();
+    Sshd const server(
+        {.config = {"ForceCommand echo run >>" + runs + "; echo ready; exec sleep " + seconds}});
     auto const outcome = cancelled(*server.connect(), "true");
 
     ASSERT_TRUE(outcome) << outcome.error().message;
     EXPECT_EQ(outcome->stopped, Stopped::Unconfirmed);
     EXPECT_NE(outcome->note, "");
+    EXPECT_EQ(test::readFile(runs), "run\nrun\n"); // docs/SECURITY.md, "What does not hold"
+    for (auto const pid : processesWith("sleep " + seconds))
+        ::kill(pid, SIGKILL);
+}
+
+TEST(Stop, GoesOnToItsEndWhenTheLineIsLostBeforeTheHelperHasSpoken)
+{
+    test::TempDir const dir;
+    auto const looking = dir / "looking";
+    auto const gate = dir / "gate";
+    std::filesystem::create_directory(dir / "bin");
+    // The helper looks for the marker with it, after which it writes to the line that is no longer there.
+    test::writeFile(dir / "bin/grep", "#!/bin/sh\n: >" + looking.string() + "\nwhile [ ! -e " +
+                                          gate.string() +
+                                          " ]; do /bin/sleep 0.02; done\nexec /bin/grep \"$@\"\n");
+    std::filesystem::permissions(dir / "bin/grep", std::filesystem::perms(0755));
+    Sshd server({.config = {"SetEnv PATH=" + (dir / "bin").string() + ":/usr/bin:/bin"}});
+    auto const connection = server.connect();
+    auto const seconds = test::uniqueSeconds();
+    std::jthread const stopped([&] {
+        static_cast<void>(
+            cancelled(*connection, "trap '' INT TERM PIPE; echo ready; sleep " + seconds + "; true"));
+    });
+    EXPECT_TRUE(test::eventually([&] { return std::filesystem::exists(looking); }));
+    server.killSessions();
+    EXPECT_TRUE(test::eventually([&] { return server.sessions().empty(); }));
+    EXPECT_THAT(processesWith("sleep " + seconds), ::testing::Not(IsEmpty()));
+    test::writeFile(gate, "");
+    EXPECT_TRUE(test::eventually([&] { return processesWith("sleep " + seconds).empty(); }));
     for (auto const pid : processesWith("sleep " + seconds))
         ::kill(pid, SIGKILL);
 }
