@@ -15,7 +15,7 @@ only data 'core|data'
 only mcp-stdio 'core|ssh|mcp-stdio'
 only ui 'core|ssh|data|ui'
 
-public='target|credentials|saved_credentials|route|connection|sftp|tunnel|shell|known_hosts|ssh_config|ssh_config_import|wire'
+public='target|credentials|saved_credentials|route|connection|sftp|tunnel|shell|known_hosts|lookup|ssh_config|ssh_config_import|wire'
 bad=$(grep -rnE '^#include "ssh/' mcp-stdio ui data app --include='*.h' --include='*.cpp' 2>/dev/null |
     grep -vE "#include \"ssh/($public)\\.h\"")
 [ -z "$bad" ] || { printf 'only these headers of ssh are for others (%s):\n%s\n' "$public" "$bad"; status=1; }
