@@ -509,6 +509,71 @@ TEST_F(LoginOfAnotherAccount, ByAKeyAndThenAPasswordWhereTheServerWantsBoth)
     EXPECT_TRUE(half.message().contains("had accepted key SHA256:")) << half.message();
 }
 
+/// Whose command line or environment holds one of these, among ourselves and all that we started.
+std::vector<std::string> processesThatShow(std::vector<std::string> const& secrets)
+{
+    std::vector<std::string> found;
+    for (auto const& entry : std::filesystem::directory_iterator("/proc")) {
+        auto const name = entry.path().filename().string();
+        if (name.find_first_not_of("0123456789") != std::string::npos)
+            continue;
+        for (auto const* const file : {"cmdline", "environ"}) {
+            auto const text = test::readFile(entry.path() / file);
+            for (auto const& secret : secrets)
+                if (text.contains(secret))
+                    found.push_back(entry.path() / file);
+        }
+    }
+    return found;
+}
+
+/// Looks at the processes whenever a secret has been asked for.
+class Watched final : public Saved {
+public:
+    std::vector<std::string> shown;
+
+    Result<std::optional<Secret>> password(Target const& target) override
+    {
+        look();
+        return Saved::password(target);
+    }
+    Result<std::optional<Secret>> passphrase(Target const& target, std::string const& file) override
+    {
+        look();
+        return Saved::passphrase(target, file);
+    }
+    void look()
+    {
+        for (auto& each : processesThatShow({passwordText, passphraseText}))
+            shown.push_back(std::move(each));
+    }
+};
+
+TEST_F(LoginOfAnotherAccount, ShowsNoSecretInAnyCommandLineOrEnvironment)
+{
+    Sshd const server({.config = {"PasswordAuthentication yes", "AuthenticationMethods publickey,password"},
+                       .ordinaryUser = true,
+                       .password = "a pass word 7f31"});
+    TempDir const dir;
+    Agent const agent;
+    auto target = server.target();
+    target.keyFiles = {makeKey(dir / "sealed", {"-t", "ed25519"}, "a pass phrase 9c52")};
+    admit(server, target.keyFiles[0]);
+    target.agentSocket = agent.socket();
+    target.proxyCommand =
+        "bash -c 'exec 9<>/dev/tcp/127.0.0.1/" + std::to_string(server.port()) + "; cat <&9 & cat >&9'";
+    auto const saved = std::make_shared<Watched>();
+    saved->passwordText = "a pass word 7f31";
+    saved->passphraseText = "a pass phrase 9c52";
+    EXPECT_FALSE(processesThatShow({"/dev/null", "PATH="}).empty()) << "it looks at nothing";
+    auto const tried = attempt(server, target, saved);
+    ASSERT_EQ(tried.type(), AuthType::Password) << tried.message();
+    EXPECT_GE(saved->passphrasesAsked, 1);
+    EXPECT_EQ(saved->passwordsGiven, 1);
+    saved->look(); // the ProxyCommand lives on, and so does all that the login started
+    EXPECT_TRUE(saved->shown.empty()) << saved->shown.front();
+}
+
 TEST_F(LoginOfAnotherAccount, ByTwoDifferentKeysWhereTheServerWantsBoth)
 {
     Sshd const server({.config = {"AuthenticationMethods publickey,publickey"}, .ordinaryUser = true});

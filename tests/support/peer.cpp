@@ -202,7 +202,7 @@ void Peer::exchangeKeys()
     m_out->macKey = derived('F');
 }
 
-void Peer::welcome()
+void Peer::greet()
 {
     write(std::string(kVersion) + "\r\n");
     while (!m_theirVersion.ends_with("\r\n"))
@@ -212,16 +212,21 @@ void Peer::welcome()
     need(receive().front() == kServiceRequest, "no service was asked for");
     send(WireWriter().byte(kServiceAccept).string("ssh-userauth").bytes());
     need(receive().front() == kAuthRequest, "no login");
+}
+
+void Peer::welcome()
+{
+    greet();
     send(WireWriter().byte(kAuthSuccess).bytes());
 }
 
-HostileServer::HostileServer(Play play) : m_listener(listenOnLoopback(m_port))
+HostileServer::HostileServer(Play play, Begins begins) : m_listener(listenOnLoopback(m_port))
 {
     auto const key = hostKey();
     auto const blob = WireWriter().string("ssh-ed25519").string(rawPublic(key.get())).bytes();
     std::ofstream(m_dir.path() / "known_hosts")
         << "[127.0.0.1]:" << m_port << " ssh-ed25519 " << ssh::base64(blob) << '\n';
-    m_thread = std::jthread([this, play = std::move(play)] {
+    m_thread = std::jthread([this, begins, play = std::move(play)] {
         UniqueFd client(::accept4(m_listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
         {
             std::lock_guard const lock(m_mutex);
@@ -229,7 +234,7 @@ HostileServer::HostileServer(Play play) : m_listener(listenOnLoopback(m_port))
         }
         try {
             Peer peer(std::move(client));
-            peer.welcome();
+            begins == Begins::AfterLogin ? peer.welcome() : peer.greet();
             play(peer);
         } catch (std::runtime_error const&) { // NOLINT(bugprone-empty-catch): the end that most plays come to
         }

@@ -24,7 +24,9 @@ public:
     Peer(Peer const&) = delete;
     Peer& operator=(Peer const&) = delete;
 
-    /// Key exchange and login.
+    /// Key exchange, and the first request of a login, which asks for nothing.
+    void greet();
+    /// The same, and lets the other side in.
     void welcome();
     /// One packet with this payload.
     void send(std::string_view payload);
@@ -42,12 +44,13 @@ private:
     std::unique_ptr<Direction> m_in, m_out;
 };
 
-/// Listens on loopback for one connection, welcomes it and lets the test play the server, on a thread of its
-/// own; what is thrown there ends the play, and so does the end of this object.
+/// Listens on loopback for one connection, welcomes or greets it and lets the test play the server, on a
+/// thread of its own; what is thrown there ends the play, and so does the end of this object.
 class HostileServer {
 public:
     using Play = std::function<void(Peer&)>;
-    explicit HostileServer(Play play);
+    enum class Begins : std::uint8_t { AfterLogin, WithLogin };
+    explicit HostileServer(Play play, Begins begins = Begins::AfterLogin);
     ~HostileServer();
     HostileServer(HostileServer const&) = delete;
     HostileServer& operator=(HostileServer const&) = delete;

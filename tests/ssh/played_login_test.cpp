@@ -1,0 +1,125 @@
+// Logins that a server of our own plays, byte by byte as the RFCs have them, where sshd offers no way to
+// them.
+
+#include <chrono>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ssh/wire.h"
+#include "tests/support/peer.h"
+
+namespace termalin::ssh {
+namespace {
+
+using namespace std::chrono_literals;
+using test::HostileServer;
+using test::Peer;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// SSH_MSG_USERAUTH_FAILURE, RFC 4252 5.1
+std::string failure(std::string_view goOn, std::uint8_t partial)
+{
+    return WireWriter().byte(51).string(goOn).byte(partial).bytes();
+}
+
+/// The method that a SSH_MSG_USERAUTH_REQUEST names, and what follows it.
+std::pair<std::string, std::string> requested(std::string const& packet)
+{
+    WireReader in(packet);
+    in.byte();
+    in.string();
+    in.string();
+    auto const method = in.string().value_or("");
+    return {std::string(method), std::string(in.rest())};
+}
+
+class Answering final : public NoCredentials {
+public:
+    std::vector<std::string> prompts;
+    std::string instruction;
+
+    Result<std::optional<std::vector<Secret>>> answers(Target const&, std::string const& instructions,
+                                                       std::vector<Prompt> const& asked) override
+    {
+        instruction = instructions;
+        std::vector<Secret> given;
+        for (auto const& prompt : asked) {
+            prompts.push_back(prompt.text + (prompt.echo ? "+" : "-"));
+            given.emplace_back(std::string_view(prompt.echo ? "ann" : "314159"));
+        }
+        return given;
+    }
+    Result<std::optional<Secret>> password(Target const&) override
+    {
+        return Secret(std::string_view("at last"));
+    }
+};
+
+TEST(PlayedLogin, SeveralPromptsInOneRoundAndThenThePasswordAfterPartialSuccess)
+{
+    std::vector<std::string> methods;
+    std::string response;
+    std::string last;
+    HostileServer const server(
+        [&](Peer& peer) {
+            peer.send(failure("keyboard-interactive", 0));
+            methods.push_back(requested(peer.receive()).first);
+            // SSH_MSG_USERAUTH_INFO_REQUEST, RFC 4256 3.2: two prompts, the first with echo
+            peer.send(WireWriter()
+                          .byte(60)
+                          .string("Two factors")
+                          .string("Both are needed.")
+                          .string("")
+                          .u32(2)
+                          .string("Login name: ")
+                          .byte(1)
+                          .string("Code: ")
+                          .byte(0)
+                          .bytes());
+            response = peer.receive();
+            peer.send(failure("password", 1));
+            auto const [method, rest] = requested(peer.receive());
+            methods.push_back(method);
+            last = rest;
+            peer.send(WireWriter().byte(52).bytes());
+            static_cast<void>(peer.receive());
+        },
+        HostileServer::Begins::WithLogin);
+    auto const credentials = std::make_shared<Answering>();
+    auto context = server.context();
+    context.credentials = credentials;
+    auto const connection = Connection::open(server.route(), context, Deadline::in(60s), {});
+    ASSERT_TRUE(connection) << connection.error().message;
+    EXPECT_EQ((*connection)->authType(), AuthType::Password);
+    EXPECT_TRUE((*connection)->neededPerson());
+    EXPECT_THAT(methods, ElementsAre("keyboard-interactive", "password"));
+    EXPECT_THAT(credentials->prompts, ElementsAre("Login name: +", "Code: -"));
+    EXPECT_EQ(credentials->instruction, "Both are needed.");
+    // SSH_MSG_USERAUTH_INFO_RESPONSE, RFC 4256 3.4
+    EXPECT_EQ(response, WireWriter().byte(61).u32(2).string("ann").string("314159").bytes());
+    EXPECT_EQ(last, WireWriter().byte(0).string("at last").bytes()); // RFC 4252 8
+}
+
+TEST(PlayedLogin, ARoundOfTooManyPromptsIsNotAnswered)
+{
+    HostileServer const server(
+        [&](Peer& peer) {
+            peer.send(failure("keyboard-interactive", 0));
+            static_cast<void>(peer.receive());
+            peer.send(WireWriter().byte(60).string("").string("").string("").u32(0xffffffff).bytes());
+            static_cast<void>(peer.receive());
+        },
+        HostileServer::Begins::WithLogin);
+    auto context = server.context();
+    auto const credentials = std::make_shared<Answering>();
+    context.credentials = credentials;
+    auto const refused = Connection::open(server.route(), context, Deadline::in(60s), {});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::AuthFailed) << refused.error().message;
+    EXPECT_THAT(refused.error().message, HasSubstr("damaged"));
+    EXPECT_TRUE(credentials->prompts.empty());
+}
+
+} // namespace
+} // namespace termalin::ssh
