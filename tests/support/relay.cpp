@@ -41,19 +41,24 @@ sockaddr_in loopback(std::uint16_t port)
 
 } // namespace
 
-UniqueFd listenOnLoopback(std::uint16_t& port)
+UniqueFd listenOnLoopback(std::uint16_t& port, int family)
 {
-    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    auto address = loopback(0);
-    socklen_t size = sizeof address;
-    if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(fd.get(), 64) != 0 ||
-        ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    auto four = loopback(0);
+    sockaddr_in6 six{};
+    six.sin6_family = AF_INET6;
+    six.sin6_addr = in6addr_loopback;
+    auto* const address =
+        family == AF_INET6 ? reinterpret_cast<sockaddr*>(&six) : reinterpret_cast<sockaddr*>(&four);
+    socklen_t size = family == AF_INET6 ? sizeof six : sizeof four;
+    if (::bind(fd.get(), address, size) != 0 || ::listen(fd.get(), 64) != 0 ||
+        ::getsockname(fd.get(), address, &size) != 0)
         throw std::runtime_error("cannot listen on loopback");
-    port = ::ntohs(address.sin_port);
+    port = ::ntohs(family == AF_INET6 ? six.sin6_port : four.sin_port);
     return fd;
 }
 
-Relay::Relay(std::uint16_t to) : m_to(to), m_listener(listenOnLoopback(m_port))
+Relay::Relay(std::uint16_t to, int family) : m_to(to), m_listener(listenOnLoopback(m_port, family))
 {
     m_thread = std::jthread([this](std::stop_token const& stop) { serve(stop); });
 }

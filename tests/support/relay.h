@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <stop_token>
+#include <sys/socket.h>
 #include <thread>
 
 #include "core/unique_fd.h"
@@ -12,7 +13,8 @@ namespace termalin::test {
 /// A TCP relay on loopback that can stop passing bytes, as a dead line does: nothing is closed.
 class Relay {
 public:
-    explicit Relay(std::uint16_t to);
+    /// Listens on 127.0.0.1, or for AF_INET6 on ::1; goes on to 127.0.0.1.
+    explicit Relay(std::uint16_t to, int family = AF_INET);
     ~Relay();
     Relay(Relay const&) = delete;
     Relay& operator=(Relay const&) = delete;
@@ -33,7 +35,7 @@ private:
     std::jthread m_thread;
 };
 
-/// A listening socket on 127.0.0.1; its port in `port`.
-UniqueFd listenOnLoopback(std::uint16_t& port);
+/// A listening socket on 127.0.0.1, or for AF_INET6 on ::1; its port in `port`.
+UniqueFd listenOnLoopback(std::uint16_t& port, int family = AF_INET);
 
 } // namespace termalin::test
