@@ -38,6 +38,13 @@ public:
     {
         m_app.set_version_flag("--version", "termalin-mcp " TERMALIN_VERSION);
         m_app.require_subcommand(1);
+        m_app.failure_message([](CLI::App const* app, CLI::Error const& error) {
+            auto const unknown = app->remaining(true);
+            auto const hint = error.get_name() == "RequiredError" && !unknown.empty()
+                                  ? " ('" + visible(unknown.front()) + "' is not known here)"
+                                  : std::string();
+            return error.what() + hint + "\nRun with --help for more information.\n";
+        });
         m_app.footer(
             "Without an argument it is an MCP server on stdin and stdout, for an agent's client to start; "
             "see: termalin-mcp install --help\n"
@@ -178,7 +185,12 @@ private:
         trust
             ->add_option("--fingerprint", m_args.trust.fingerprint,
                          "Accept exactly this key, without a question")
-            ->type_name("SHA256:...");
+            ->type_name("SHA256:...")
+            // A script's empty variable must not turn "only this key" into "whatever key is shown".
+            ->check([](std::string const& text) {
+                return text.empty() ? std::string("is empty; give the fingerprint that ssh-keygen -l prints")
+                                    : std::string();
+            });
         trust->add_flag("--replace", m_args.trust.replace,
                         "The server's key has really changed: replace the old one");
         trust->add_flag("--yes", m_args.trust.yes, "Trust whatever key is shown, without being asked");

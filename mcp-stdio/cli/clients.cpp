@@ -126,6 +126,9 @@ Result<std::string> withServer(Client const& client, std::string_view text, Serv
         return withJsonServer(client, text, entry);
     std::vector<std::string> table{std::string(client.servers), kServerName};
     TRY_LET(auto result, setTomlString(text, table, "command", entry.command));
+    auto arguments = table;
+    arguments.emplace_back("args"); // those of a former command; with any, ours is no server
+    TRY_LET(result, emptyTomlArray(result, arguments));
     if (!entry.termalinHome.empty()) {
         table.emplace_back("env");
         TRY_LET(result, setTomlString(result, table, "TERMALIN_HOME", entry.termalinHome));

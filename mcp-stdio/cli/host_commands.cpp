@@ -30,6 +30,13 @@ enum class OnEmpty : std::uint8_t { Refuse, Remove };
 
 Result<NewSecrets> readSecrets(HostOptions const& options, Host const& host, OnEmpty onEmpty)
 {
+    if (options.secretFd >= 0 && !options.askPassword && !options.askPassphrase)
+        return fail(Errc::InvalidArgument,
+                    "--secret-fd does not say what the secret is. Add --ask-password or "
+                    "--ask-passphrase. Nothing was changed.");
+    if (options.askPassphrase && host.keyFiles.empty())
+        return fail(Errc::InvalidArgument, "--ask-passphrase is for a key file, and this host has none. Add "
+                                           "--key FILE. Nothing was changed.");
     NewSecrets secrets;
     auto const take = [&](std::string name, std::string const& prompt) -> Result<void> {
         TRY_LET(auto value, readOne(prompt, options));

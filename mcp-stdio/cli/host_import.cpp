@@ -61,6 +61,14 @@ Result<int> hostImport(Context& context, ImportOptions const& options)
     TRY_LET(auto const config, ssh::SshConfig::load(file, context.paths().home));
     auto const report = ssh::importHosts(config, ownAccount());
     print(ssh::toText(report));
+    if (config.aliases().empty()) {
+        // What makes ssh give up on the whole file is told with an alias, and here is none to tell it with.
+        auto const why = config.resolve("any", ownAccount()).refused;
+        if (!why.empty())
+            return fail(Errc::NotFound, fmt::format("{} names no host, so nothing was saved. {}",
+                                                    visible(file.string()), visible(why)));
+        note("{} names no host; a host is a Host line without * and ?.", visible(file.string()));
+    }
     if (options.dryRun) {
         say("Nothing was saved (--dry-run).");
         return kDone;

@@ -361,6 +361,16 @@ Result<std::string> setTomlString(std::string_view text, Keys const& table, std:
     return result + fmt::format("[{}]{}{} = {}{}", name, newline, keyText(key), quoted(value), newline);
 }
 
+Result<std::string> emptyTomlArray(std::string_view text, Keys const& path)
+{
+    TRY_LET(auto const all, Scanner(text).statements());
+    std::string result(text);
+    for (auto const& statement : all)
+        if (!statement.header && statement.path == path)
+            return result.replace(statement.begin, statement.end - statement.begin, "[]");
+    return result;
+}
+
 Result<std::string> tomlString(std::string_view text, Keys const& path)
 {
     TRY_LET(auto const all, Scanner(text).statements());

@@ -16,6 +16,10 @@ namespace termalin::cli {
 Result<std::string> setTomlString(std::string_view text, std::vector<std::string> const& table,
                                   std::string const& key, std::string const& value);
 
+/// Makes the value at the end of the keys an empty array; a text without it stays as it is. Errors:
+/// Unsupported for a text that is not TOML.
+Result<std::string> emptyTomlArray(std::string_view text, std::vector<std::string> const& path);
+
 /// The text's value at the end of the keys, if it is a string. Errors: Unsupported for a text that is not
 /// TOML; NotFound.
 Result<std::string> tomlString(std::string_view text, std::vector<std::string> const& path);

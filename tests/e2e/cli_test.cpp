@@ -69,6 +69,8 @@ TEST_F(CommandLine, WrongUseIsExitCode2AndFailureIs1)
 {
     EXPECT_EQ(m_home.run({"host"}).status, 2);
     EXPECT_EQ(m_home.run({"nonsense"}).status, 2);
+    EXPECT_THAT(m_home.run({"nonsense"}).out, HasSubstr("'nonsense'"));
+    EXPECT_THAT(m_home.run({"host", "lsit"}).out, HasSubstr("'lsit'"));
     EXPECT_EQ(m_home.run({"host", "add", "a"}).status, 2);
     EXPECT_EQ(m_home.run({"host", "add", "a", "no-user"}).status, 2);
     EXPECT_EQ(m_home.run({"host", "add", "a", "u@h", "--policy", "open"}).status, 2);
@@ -215,6 +217,47 @@ TEST_F(CommandLine, ChangesTheAgentsSettingsAndStopsThemWithoutAQuestion)
     EXPECT_EQ(readFile(m_home.data() / "settings.json"), "{broken");
 }
 
+TEST_F(CommandLine, AStopOfAllAgentsIsTheAnswerToEveryToolAlsoWithoutTheApp)
+{
+    m_home.must({"agents", "stop"});
+    std::string conversation =
+        R"({"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}})"
+        "\n";
+    std::vector<std::string> const tools{"hosts_list", "terminal_hosts", "terminal_sessions", "data_list"};
+    for (std::size_t i = 0; i < tools.size(); ++i)
+        conversation +=
+            Json{
+                {"jsonrpc", "2.0"}, {"id", i + 1}, {"method", "tools/call"}, {"params", {{"name", tools[i]}}}}
+                .dump() +
+            '\n';
+    auto const ran = m_home.run({}, conversation);
+    EXPECT_EQ(ran.status, 0);
+    std::size_t refused = 0;
+    for (std::size_t at = 0; (at = ran.out.find("\"code\":\"consent_required\"", at)) != std::string::npos;
+         ++at)
+        ++refused;
+    EXPECT_EQ(refused, tools.size()) << ran.out;
+}
+
+TEST_F(CommandLine, AClientThatAsksForDebugMessagesIsToldOfItsCalls)
+{
+    auto const ran = m_home.run(
+        {},
+        R"({"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}})"
+        "\n"
+        R"({"jsonrpc":"2.0","method":"notifications/initialized"})"
+        "\n"
+        R"({"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"debug"}})"
+        "\n"
+        R"({"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hosts_list"}})"
+        "\n"
+        R"({"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"session_open","arguments":{"host":"none"}}})"
+        "\n");
+    EXPECT_THAT(ran.out, HasSubstr("notifications/message"));
+    EXPECT_THAT(ran.out, HasSubstr("hosts_list begins"));
+    EXPECT_THAT(ran.out, HasSubstr("session_open was refused: unknown_host"));
+}
+
 TEST_F(CommandLine, ImportsWhatOpenSshsConfigurationNamesAndChangesNothingThatIsThere)
 {
     auto const file = m_home.folder() / "config";
@@ -235,6 +278,33 @@ TEST_F(CommandLine, ImportsWhatOpenSshsConfigurationNamesAndChangesNothingThatIs
     EXPECT_EQ(m_home.host("web").at("policy"), "blocked");
     EXPECT_EQ(m_home.host("gate").at("username"), "me") << "what was there stands";
     EXPECT_THAT(m_home.widenings(), IsEmpty());
+}
+
+TEST_F(CommandLine, AConfigurationThatNamesNoHostSaysWhy)
+{
+    auto const file = m_home.folder() / "config";
+    writeFile(file, "Host *\n User ann\n");
+    auto const general = m_home.run({"host", "import", file.string()});
+    EXPECT_EQ(general.status, 0);
+    EXPECT_THAT(general.out, HasSubstr("names no host"));
+    for (std::string const& broken :
+         {"Include " + file.string() + "\n", std::string("Host \"a b\n User ann\n")}) {
+        writeFile(file, broken);
+        auto const ran = m_home.run({"host", "import", file.string()});
+        EXPECT_EQ(ran.status, 1) << broken << ran.out;
+        EXPECT_THAT(ran.out, HasSubstr(file.string() + ":1")) << "where ssh itself gives up";
+    }
+}
+
+TEST_F(CommandLine, ASecretThatNothingAsksForIsWrongUse)
+{
+    m_home.must({"host", "add", "a", "u@192.0.2.1"});
+    EXPECT_EQ(m_home.run({"host", "add", "b", "u@192.0.2.2", "--secret-fd", "0"}, "secret\n").status, 2);
+    EXPECT_EQ(m_home.host("b"), nullptr);
+    EXPECT_EQ(m_home.run({"host", "set", "a", "--secret-fd", "0"}, "secret\n").status, 2);
+    auto const keyless = m_home.run({"host", "set", "a", "--ask-passphrase", "--secret-fd", "0"}, "secret\n");
+    EXPECT_EQ(keyless.status, 2);
+    EXPECT_THAT(keyless.out, HasSubstr("--key"));
 }
 
 TEST_F(CommandLine, TheAuditShowsWhenALineWasChanged)
@@ -262,6 +332,9 @@ TEST_F(CommandLine, TrustsOnlyTheKeyThatWasNamed)
     auto const other = m_home.run({"host", "trust", "s", "--fingerprint", "SHA256:" + std::string(43, 'A')});
     EXPECT_EQ(other.status, 1);
     EXPECT_EQ(m_home.run({"host", "trust", "s", "--fingerprint", "md5"}).status, 2);
+    EXPECT_EQ(m_home.run({"host", "trust", "s", "--fingerprint", "", "--yes"}).status, 2)
+        << "a script's empty variable names no key, and not every key";
+    EXPECT_EQ(m_home.run({"host", "trust", "s", "--fingerprint=", "--yes"}).status, 2);
     EXPECT_EQ(readFile(m_home.data() / "known_hosts"), "");
     EXPECT_THAT(m_home.widenings(), IsEmpty());
     m_home.must({"host", "trust", "s", "--fingerprint", fingerprintOf(server)});

@@ -9,6 +9,7 @@ namespace termalin::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class Install : public ::testing::Test {
 protected:
@@ -115,6 +116,23 @@ TEST_F(Install, MakesAConfigurationWhereThereIsNone)
               fmt::format("[mcp_servers.termalin]\ncommand = "
                           "\"{}\"\n\n[mcp_servers.termalin.env]\nTERMALIN_HOME = \"{}\"\n",
                           TERMALIN_MCP, m_home.data().string()));
+}
+
+TEST_F(Install, AFormerEntrysArgumentsAreNotGivenToTheServer)
+{
+    auto const codex =
+        configured(".codex/config.toml",
+                   "[mcp_servers.termalin]\nargs = [\"-y\", # how\n  \"old\"] # mine\ncommand = \"npx\"\n");
+    m_home.must({"install", "codex"});
+    EXPECT_THAT(readFile(codex),
+                StartsWith(fmt::format("[mcp_servers.termalin]\nargs = [] # mine\ncommand = \"{}\"\n",
+                                       TERMALIN_MCP)));
+    auto const cursor = configured(".cursor/mcp.json",
+                                   R"({"mcpServers":{"termalin":{"command":"npx","args":["-y","old"]}}})");
+    m_home.must({"install", "cursor"});
+    auto const json = parseJson(readFile(cursor));
+    ASSERT_TRUE(json);
+    EXPECT_EQ(json->at("mcpServers").at("termalin").at("args"), Json::array());
 }
 
 TEST_F(Install, ABrokenConfigurationIsRefusedAndLeftAsItIs)
