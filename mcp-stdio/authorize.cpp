@@ -57,12 +57,23 @@ std::int64_t bytesOf(Json const& result)
     return 0;
 }
 
+/// What surely fits into the one packet of 35,000 bytes in which libssh2 sends an exec request. The 8 KiB
+/// that an allowlist admits do so when they are quoted again, too.
+constexpr std::size_t kMostToRun = 32U * 1024U;
+
 } // namespace
 
 Result<void> requireNotStopped(Paths const& paths)
 {
-    if (!Settings::load(paths.settings).agentsStopped)
+    auto const settings = Settings::load(paths.settings);
+    if (!settings.agentsStopped)
         return {};
+    if (!settings.problem.empty())
+        return fail(
+            Errc::ConsentRequired,
+            fmt::format("All agents are stopped. {} Only the person can change that; do not try again "
+                        "until they say so.",
+                        settings.problem));
     return fail(Errc::ConsentRequired,
                 "The person has stopped all agents. Only they can lift this, in the app or "
                 "with 'termalin-mcp agents resume'; do not try again until they say so.");
@@ -96,6 +107,11 @@ Result<void> requireFull(Host const& host, std::string_view what)
 Result<CommandRuling> ruleOnCommand(Host const& host, std::string_view command, LoginShell shell)
 {
     TRY(requireOpen(host));
+    if (host.policy == AgentPolicy::Full && command.size() > kMostToRun)
+        return fail(Errc::TooLarge,
+                    fmt::format("The command has {} bytes, and a request to a server holds {}. Write it to a "
+                                "file on the server with sftp_put, and run that.",
+                                command.size(), kMostToRun));
     if (host.policy == AgentPolicy::Full)
         return CommandRuling{.toRun = std::string(command), .because = "policy: full"};
     std::vector<CommandRule> rules;
@@ -227,11 +243,14 @@ Result<Admission> PolicyGate::admit(Tool const& tool, Args const& args, Call con
                        ? admission->because
                        : fmt::format("{}: {}", toString(admission.error().code), admission.error().message);
     if (!admission) {
+        // Not the message: it may hold the command, in which only the audit hides what is secret.
+        log(LogLevel::Info, "call", "{} was refused: {}", tool.name, toString(admission.error().code));
         if (auto const written = m_audit.note(line); !written)
             log(LogLevel::Error, "audit", "A refusal could not be recorded: {}", written.error().message);
         return admission;
     }
     TRY_LET(admission->auditNumber, m_audit.begin(line));
+    log(LogLevel::Debug, "call", "{} begins ({})", tool.name, admission->because);
     {
         std::scoped_lock const lock(m_mutex);
         m_underWay.emplace(admission->auditNumber, std::chrono::steady_clock::now());
@@ -247,13 +266,15 @@ Result<Admission> PolicyGate::admit(Tool const& tool, Args const& args, Call con
     return admission;
 }
 
-void PolicyGate::finished(Tool const& /*tool*/, Admission const& admission, Result<Json> const& outcome,
+void PolicyGate::finished(Tool const& tool, Admission const& admission, Result<Json> const& outcome,
                           std::chrono::milliseconds took)
 {
     if (m_app != nullptr && admission.host)
         m_app->ended(Activity::Kind::Call, std::to_string(admission.auditNumber));
     if (std::scoped_lock const lock(m_mutex); m_underWay.erase(admission.auditNumber) == 0)
         return; // its end is told already
+    log(LogLevel::Debug, "call", "{} ended after {} ms: {}", tool.name, took.count(),
+        outcome ? std::string_view("done") : toString(outcome.error().code));
     AuditOutcome line;
     line.milliseconds = took.count();
     if (!outcome) {

@@ -29,15 +29,15 @@ struct CommandRuling {
     std::string toRun;   ///< What is handed to the server: on an allowlist host the words quoted again.
     std::string because; ///< "policy: full", "rule: ls **"
 };
-/// Errors: as requireOpen; NotInAllowlist, whose message says what the person can do. A rule that does not
-/// parse refuses everything: it is never skipped.
+/// Errors: as requireOpen; NotInAllowlist, whose message says what the person can do; TooLarge for more than
+/// one request holds. A rule that does not parse refuses everything: it is never skipped.
 [[nodiscard]] Result<CommandRuling> ruleOnCommand(Host const& host, std::string_view command,
                                                   LoginShell shell);
 
 /// Which policy or readable path admits reading `path`. Errors: as ruleOnCommand.
 [[nodiscard]] Result<std::string> ruleOnRead(Host const& host, std::string_view path);
 
-/// Errors: ConsentRequired when the person has stopped all agents.
+/// Errors: ConsentRequired when the person has stopped all agents, or the settings cannot be read.
 [[nodiscard]] Result<void> requireNotStopped(Paths const& paths);
 
 /// `agents.stopped` first, then the host afresh from the store. Errors: ConsentRequired, UnknownHost,

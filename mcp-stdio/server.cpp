@@ -7,6 +7,7 @@
 
 #include "core/output_buffer.h"
 #include "mcp-stdio/app_link.h"
+#include "mcp-stdio/authorize.h"
 #include "mcp-stdio/running_call.h"
 
 namespace termalin::mcp {
@@ -394,6 +395,9 @@ std::optional<std::string> Server::start(std::shared_ptr<RunningCall> const& cal
 Json Server::perform(Tool const& tool, Args const& args, RunningCall& call)
 {
     if (tool.needs == Needs::App && m_services.insideApp == nullptr) { // the app judges and records it
+        // "Stop everything" is told also where no app could tell it.
+        if (auto const free = requireNotStopped(m_services.paths); !free)
+            return toolResult(std::unexpected(free.error()));
         if (m_services.app == nullptr)
             return toolResult(
                 fail(Errc::AppNotRunning, fmt::format("{} works through the Termalin app, which "

@@ -11,6 +11,7 @@ namespace termalin::mcp {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Host hostWith(AgentPolicy policy)
 {
@@ -56,6 +57,16 @@ TEST(Rulings, WithFullAccessTheCommandRunsAsItIs)
     ASSERT_TRUE(ruled);
     EXPECT_EQ(ruled->toRun, "ls > /tmp/x; echo $HOME");
     EXPECT_EQ(ruled->because, "policy: full");
+}
+
+TEST(Rulings, ACommandThatNoRequestHoldsIsTooLargeAndSaysWhatToDo)
+{
+    auto const host = hostWith(AgentPolicy::Full);
+    auto const fits = ruleOnCommand(host, std::string(32U * 1024U, 'x'), LoginShell::Posix);
+    EXPECT_TRUE(fits);
+    auto const ruled = ruleOnCommand(host, std::string(32U * 1024U + 1, 'x'), LoginShell::Posix);
+    EXPECT_EQ(codeOf(ruled), Errc::TooLarge);
+    EXPECT_THAT(ruled.error().message, HasSubstr("sftp_put"));
 }
 
 TEST(Rulings, OnAnAllowlistTheWordsRunQuotedAgainAndTheRuleIsNamed)
@@ -147,7 +158,10 @@ TEST_F(SavedHostsTest, AStopOfAllAgentsComesBeforeAnythingElseIsLookedAt)
 TEST_F(SavedHostsTest, SettingsThatCannotBeReadStopAgents)
 {
     std::ofstream(m_paths.settings) << R"({"agents.stopped": fal)";
-    EXPECT_EQ(codeOf(requireNotStopped(m_paths)), Errc::ConsentRequired);
+    auto const stopped = requireNotStopped(m_paths);
+    EXPECT_EQ(codeOf(stopped), Errc::ConsentRequired);
+    EXPECT_THAT(stopped.error().message, HasSubstr(m_paths.settings.string()));
+    EXPECT_THAT(stopped.error().message, Not(HasSubstr("The person has stopped")));
 }
 
 TEST_F(SavedHostsTest, APolicyIsReadAnewEachTime)
