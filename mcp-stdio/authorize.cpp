@@ -57,9 +57,19 @@ std::int64_t bytesOf(Json const& result)
     return 0;
 }
 
-/// What surely fits into the one packet of 35,000 bytes in which libssh2 sends an exec request. The 8 KiB
-/// that an allowlist admits do so when they are quoted again, too.
+/// What surely fits into the one packet of 35,000 bytes in which libssh2 sends an exec request.
 constexpr std::size_t kMostToRun = 32U * 1024U;
+
+Result<void> requireSendable(std::string_view command)
+{
+    if (command.size() <= kMostToRun)
+        return {};
+    return fail(
+        Errc::TooLarge,
+        fmt::format("The command has {} bytes as it would be sent, and a request to a server holds {}. "
+                    "Where writing is allowed, put it in a file with sftp_put and run that.",
+                    command.size(), kMostToRun));
+}
 
 } // namespace
 
@@ -107,13 +117,10 @@ Result<void> requireFull(Host const& host, std::string_view what)
 Result<CommandRuling> ruleOnCommand(Host const& host, std::string_view command, LoginShell shell)
 {
     TRY(requireOpen(host));
-    if (host.policy == AgentPolicy::Full && command.size() > kMostToRun)
-        return fail(Errc::TooLarge,
-                    fmt::format("The command has {} bytes, and a request to a server holds {}. Write it to a "
-                                "file on the server with sftp_put, and run that.",
-                                command.size(), kMostToRun));
-    if (host.policy == AgentPolicy::Full)
+    if (host.policy == AgentPolicy::Full) {
+        TRY(requireSendable(command));
         return CommandRuling{.toRun = std::string(command), .because = "policy: full"};
+    }
     std::vector<CommandRule> rules;
     for (auto const& text : host.rules) {
         auto rule = CommandRule::parse(text);
@@ -126,6 +133,7 @@ Result<CommandRuling> ruleOnCommand(Host const& host, std::string_view command, 
         rules.push_back(*std::move(rule));
     }
     TRY_LET(auto admitted, admitCommand(command, rules, shell));
+    TRY(requireSendable(admitted.quoted)); // several times as long where there are many quotes in it
     return CommandRuling{.toRun = std::move(admitted.quoted), .because = "rule: " + admitted.rule};
 }
 

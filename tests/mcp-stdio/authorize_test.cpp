@@ -67,6 +67,9 @@ TEST(Rulings, ACommandThatNoRequestHoldsIsTooLargeAndSaysWhatToDo)
     auto const ruled = ruleOnCommand(host, std::string(32U * 1024U + 1, 'x'), LoginShell::Posix);
     EXPECT_EQ(codeOf(ruled), Errc::TooLarge);
     EXPECT_THAT(ruled.error().message, HasSubstr("sftp_put"));
+    auto const quotes = ruleOnCommand(allowing({"printf **"}), "printf \"" + std::string(8'100, '\'') + '"',
+                                      LoginShell::Posix);
+    EXPECT_EQ(codeOf(quotes), Errc::TooLarge) << "quoted again it is longer than what was admitted";
 }
 
 TEST(Rulings, OnAnAllowlistTheWordsRunQuotedAgainAndTheRuleIsNamed)
