@@ -36,6 +36,8 @@ public:
 
     /// What this rule lets in beyond what it seems to say, one sentence each; empty if nothing is known.
     [[nodiscard]] std::vector<std::string> warnings() const;
+    /// What it lets in only together with readable paths (in the syntax of core/path_policy.h), likewise.
+    [[nodiscard]] std::vector<std::string> warningsWith(std::span<std::string const> reads) const;
 
 private:
     std::string m_text;

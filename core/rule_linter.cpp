@@ -2,6 +2,7 @@
 #include <array>
 #include <fmt/format.h>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -208,6 +209,22 @@ public:
         return std::move(m_warnings);
     }
 
+    /// A file that an agent may not read can come to have a name that it may.
+    std::vector<std::string> runWith(std::span<std::string const> reads)
+    {
+        constexpr std::string_view kPlacing = " ln link cp mv install rsync dd tar cpio ";
+        constexpr std::string_view kWrappers = " sudo doas busybox toybox env nice nohup ";
+        auto const wrapped = isIn(kWrappers, program()) && m_patterns.size() > 1;
+        auto const name = wrapped ? namesOf(m_patterns[1]).front() : program();
+        if (!reads.empty() && isIn(kPlacing, name) &&
+            (m_rest || std::ranges::any_of(m_patterns, &Linter::isWild)))
+            warn(fmt::format(
+                "{} lets an agent bring any file under a readable path ({}), by a link or a copy, and "
+                "read it there.",
+                name, fmt::join(reads, ", ")));
+        return std::move(m_warnings);
+    }
+
 private:
     static bool isWild(std::string_view pattern) { return pattern.contains(kAnyRun); }
     [[nodiscard]] std::string_view program() const { return m_names.front(); }
@@ -360,6 +377,11 @@ private:
 std::vector<std::string> CommandRule::warnings() const
 {
     return Linter(m_patterns, m_rest).run();
+}
+
+std::vector<std::string> CommandRule::warningsWith(std::span<std::string const> reads) const
+{
+    return Linter(m_patterns, m_rest).runWith(reads);
 }
 
 } // namespace termalin

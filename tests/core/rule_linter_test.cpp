@@ -39,6 +39,23 @@ TEST(RuleLinter, IsSilentWhereARuleIsWhatItSeems)
         EXPECT_THAT(warningsOf(rule), IsEmpty()) << rule;
 }
 
+TEST(RuleLinter, WarnsOfWhatBringsAFileUnderAReadablePath)
+{
+    std::vector<std::string> const reads{"/var/log/**", "/srv/*"};
+    auto const together = [&](std::string_view text) {
+        return CommandRule::parse(text)->warningsWith(reads);
+    };
+    for (auto const* const rule : {"ln **", "/bin/ln -s * /var/log/x", "cp * /srv/a", "mv **", "link * *",
+                                   "sudo ln -s *", "rsync **", "busybox cp **"}) {
+        EXPECT_THAT(together(rule), Contains(AllOf(HasSubstr("any file"), HasSubstr("/var/log/**, /srv/*"))))
+            << rule;
+        EXPECT_THAT(CommandRule::parse(rule)->warningsWith({}), IsEmpty()) << rule;
+    }
+    for (auto const* const rule :
+         {"uptime", "cat **", "ln -s /etc/motd /srv/motd", "systemctl link *", "sudo uptime"})
+        EXPECT_THAT(together(rule), IsEmpty()) << rule;
+}
+
 struct Case {
     char const* rule;
     char const* says;
