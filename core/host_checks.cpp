@@ -122,6 +122,16 @@ Result<void> checkWay(Host const& host)
     return {};
 }
 
+Result<void> checkTimes(Host const& host)
+{
+    for (auto const& [field, value] : {std::pair("connectTimeout", host.connectTimeout),
+                                       std::pair("serverAliveInterval", host.serverAliveInterval),
+                                       std::pair("serverAliveCountMax", host.serverAliveCountMax)})
+        if (value.value_or(0) < 0)
+            return wrong(field, "must not be negative");
+    return {};
+}
+
 } // namespace
 
 bool looksLikeHostId(std::string_view text) noexcept
@@ -142,7 +152,8 @@ Result<void> checkHost(Host const& host)
     if (host.agentSocket.starts_with('/') && host.agentSocket.size() >= sizeof(sockaddr_un::sun_path))
         return wrong("agentSocket", fmt::format("has {} bytes, and a socket's path has at most {}",
                                                 host.agentSocket.size(), sizeof(sockaddr_un::sun_path) - 1));
-    TRY(checkText("knownHostsFile", host.knownHostsFile, kPathBytes));
+    TRY(checkList("knownHostsFiles", host.knownHostsFiles, kFiles, kPathBytes));
+    TRY(checkTimes(host));
     TRY(checkAddressPart("hostKeyAlias", host.hostKeyAlias, " ,*?!|\"'"));
     return checkForAgents(host);
 }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <deque>
 #include <fmt/format.h>
+#include <limits>
 #include <set>
 #include <sys/random.h>
 #include <unordered_map>
@@ -23,7 +24,9 @@ using Kind = sqlite::Transaction::Kind;
 constexpr std::string_view kColumns =
     "id, name, hostname, port, username, auth_type, policy, tags, notes, key_files, certificate_files, "
     "identities_only, agent_socket, known_hosts_file, host_key_alias, proxy_command, rules, reads, revision, "
-    "route_revision";
+    "route_revision, address_family, connect_timeout, server_alive_interval, server_alive_count_max";
+constexpr std::string_view kPlaces = "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
+                                     "?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24";
 
 /// Lists are kept as lines: an entry has no control character and is not empty (host_checks.cpp).
 std::string joined(std::vector<std::string> const& list)
@@ -40,6 +43,12 @@ std::vector<std::string> split(std::string_view lines)
         lines.remove_prefix(std::min(end + 1, lines.size()));
     }
     return list;
+}
+
+std::optional<int> setOrNot(std::int64_t number)
+{
+    return number < 0 || number > std::numeric_limits<int>::max() ? std::nullopt
+                                                                  : std::optional(static_cast<int>(number));
 }
 
 Host hostOf(Statement const& row)
@@ -59,13 +68,17 @@ Host hostOf(Statement const& row)
     host.certificateFiles = split(row.text(10));
     host.identitiesOnly = row.number(11) != 0;
     host.agentSocket = row.text(12);
-    host.knownHostsFile = row.text(13);
+    host.knownHostsFiles = split(row.text(13));
     host.hostKeyAlias = row.text(14);
     host.proxyCommand = row.text(15);
     host.rules = split(row.text(16));
     host.reads = split(row.text(17));
     host.revision = row.number(18);
     host.routeRevision = row.number(19);
+    host.addressFamily = parseAddressFamily(row.text(20)).value_or(AddressFamily::Any);
+    host.connectTimeout = setOrNot(row.number(21));
+    host.serverAliveInterval = setOrNot(row.number(22));
+    host.serverAliveCountMax = setOrNot(row.number(23));
     return host;
 }
 
@@ -84,13 +97,17 @@ void bindFields(Statement& statement, Host const& host)
         .bind(joined(host.certificateFiles))
         .bind(std::int64_t{host.identitiesOnly})
         .bind(host.agentSocket)
-        .bind(host.knownHostsFile)
+        .bind(joined(host.knownHostsFiles))
         .bind(host.hostKeyAlias)
         .bind(host.proxyCommand)
         .bind(joined(host.rules))
         .bind(joined(host.reads))
         .bind(host.revision)
-        .bind(host.routeRevision);
+        .bind(host.routeRevision)
+        .bind(toString(host.addressFamily))
+        .bind(std::int64_t{host.connectTimeout.value_or(-1)})
+        .bind(std::int64_t{host.serverAliveInterval.value_or(-1)})
+        .bind(std::int64_t{host.serverAliveCountMax.value_or(-1)});
 }
 
 Result<std::string> newHostId()
@@ -224,7 +241,7 @@ Result<void> writeJumps(Database& database, std::string const& id, std::vector<s
 bool sameRoute(Host const& a, Host const& b)
 {
     return a.hostname == b.hostname && a.port == b.port && a.username == b.username && a.jump == b.jump &&
-           a.proxyCommand == b.proxyCommand;
+           a.proxyCommand == b.proxyCommand && a.addressFamily == b.addressFamily;
 }
 
 bool same(Host const& a, Host const& b)
@@ -232,8 +249,10 @@ bool same(Host const& a, Host const& b)
     return sameRoute(a, b) && a.name == b.name && a.authType == b.authType && a.policy == b.policy &&
            a.tags == b.tags && a.notes == b.notes && a.keyFiles == b.keyFiles &&
            a.certificateFiles == b.certificateFiles && a.identitiesOnly == b.identitiesOnly &&
-           a.agentSocket == b.agentSocket && a.knownHostsFile == b.knownHostsFile &&
-           a.hostKeyAlias == b.hostKeyAlias && a.rules == b.rules && a.reads == b.reads;
+           a.agentSocket == b.agentSocket && a.knownHostsFiles == b.knownHostsFiles &&
+           a.hostKeyAlias == b.hostKeyAlias && a.rules == b.rules && a.reads == b.reads &&
+           a.connectTimeout == b.connectTimeout && a.serverAliveInterval == b.serverAliveInterval &&
+           a.serverAliveCountMax == b.serverAliveCountMax;
 }
 
 /// Of this computer's own host only what agents may do there can be changed.
@@ -332,10 +351,7 @@ Result<Host> insertHost(Database& database, Host const& wanted)
     TRY_LET(auto const via, jumpIds(database, host));
     TRY_LET(host.id, newHostId());
     TRY_LET(auto insertion,
-            database.prepare(fmt::format("INSERT INTO hosts ({}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, "
-                                         "?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, "
-                                         "?20)",
-                                         kColumns)));
+            database.prepare(fmt::format("INSERT INTO hosts ({}) VALUES ({})", kColumns, kPlaces)));
     bindFields(insertion, host);
     TRY(insertion.run());
     TRY(writeJumps(database, host.id, via));
@@ -370,10 +386,8 @@ Result<Host> changeHost(Database& database, Host const& wanted)
     auto const route = !sameRoute(*before, host);
     host.revision = before->revision + 1;
     host.routeRevision = before->routeRevision + (route ? 1 : 0);
-    TRY_LET(auto update, database.prepare(fmt::format(
-                             "UPDATE hosts SET ({}) = (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
-                             "?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20) WHERE id = ?1",
-                             kColumns)));
+    TRY_LET(auto update,
+            database.prepare(fmt::format("UPDATE hosts SET ({}) = ({}) WHERE id = ?1", kColumns, kPlaces)));
     bindFields(update, host);
     TRY(update.run());
     TRY(bumpDependents(database, host.id, route));

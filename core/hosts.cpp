@@ -16,6 +16,9 @@ constexpr std::array<std::pair<AuthType, std::string_view>, 5> kAuthTypes{
      {AuthType::Password, "password"},
      {AuthType::Interactive, "interactive"}}};
 
+constexpr std::array<std::pair<AddressFamily, std::string_view>, 3> kFamilies{
+    {{AddressFamily::Any, "any"}, {AddressFamily::Inet, "inet"}, {AddressFamily::Inet6, "inet6"}}};
+
 template <class Table, class Value>
 std::string_view nameIn(Table const& table, Value value) noexcept
 {
@@ -47,6 +50,11 @@ std::string_view toString(AuthType type) noexcept
     return nameIn(kAuthTypes, type);
 }
 
+std::string_view toString(AddressFamily family) noexcept
+{
+    return nameIn(kFamilies, family);
+}
+
 std::optional<AgentPolicy> parseAgentPolicy(std::string_view text) noexcept
 {
     return valueIn(kPolicies, text);
@@ -55,6 +63,11 @@ std::optional<AgentPolicy> parseAgentPolicy(std::string_view text) noexcept
 std::optional<AuthType> parseAuthType(std::string_view text) noexcept
 {
     return valueIn(kAuthTypes, text);
+}
+
+std::optional<AddressFamily> parseAddressFamily(std::string_view text) noexcept
+{
+    return valueIn(kFamilies, text);
 }
 
 } // namespace termalin

@@ -20,10 +20,15 @@ enum class AgentPolicy : std::uint8_t {
 /// How a login is expected to go; what hosts_list shows.
 enum class AuthType : std::uint8_t { Agent, Key, Certificate, Password, Interactive };
 
-[[nodiscard]] std::string_view toString(AgentPolicy policy) noexcept; ///< "blocked", "allowlist", "full"
-[[nodiscard]] std::string_view toString(AuthType type) noexcept;      ///< "agent", "key", ...
+/// The kind of address to reach a host by. ssh_config(5) AddressFamily.
+enum class AddressFamily : std::uint8_t { Any, Inet, Inet6 };
+
+[[nodiscard]] std::string_view toString(AgentPolicy policy) noexcept;   ///< "blocked", "allowlist", "full"
+[[nodiscard]] std::string_view toString(AuthType type) noexcept;        ///< "agent", "key", ...
+[[nodiscard]] std::string_view toString(AddressFamily family) noexcept; ///< "any", "inet", "inet6"
 [[nodiscard]] std::optional<AgentPolicy> parseAgentPolicy(std::string_view text) noexcept;
 [[nodiscard]] std::optional<AuthType> parseAuthType(std::string_view text) noexcept;
+[[nodiscard]] std::optional<AddressFamily> parseAddressFamily(std::string_view text) noexcept;
 
 /// The id of this computer's own shell, which is a host too and blocked until the person says otherwise. It
 /// is in every store, is never listed for agents and cannot be removed.
@@ -46,10 +51,17 @@ struct Host {
     bool identitiesOnly = false;
     std::string
         agentSocket; ///< An ssh-agent's socket; empty: SSH_AUTH_SOCK where it may be used; "none": no agent.
-    std::string knownHostsFile; ///< In place of the person's usual ones; empty: those.
+    std::vector<std::string>
+        knownHostsFiles; ///< In place of the person's usual ones; empty: those; "none" alone: no file.
     std::string hostKeyAlias;
     std::vector<std::string> jump; ///< Names of saved hosts, in the order in which they are passed through.
     std::string proxyCommand;
+
+    // As in ssh_config(5); empty: what a Target has of itself.
+    AddressFamily addressFamily = AddressFamily::Any;
+    std::optional<int> connectTimeout;      ///< Seconds; 0: only the call's own deadline.
+    std::optional<int> serverAliveInterval; ///< Seconds; 0: no probes.
+    std::optional<int> serverAliveCountMax;
 
     std::vector<std::string> rules; ///< Allowlist: commands, in the syntax of core/command_policy.h.
     std::vector<std::string> reads; ///< Allowlist: readable paths, in the syntax of core/path_policy.h.
@@ -57,8 +69,8 @@ struct Host {
     /// Grows with every change to this host or to a host that its jumps pass through. Everything that was
     /// opened for an agent belongs to the revision that it was opened under.
     std::int64_t revision = 0;
-    /// Grows only when the way to the server changes: address, port, user, jumps, proxy. What was opened
-    /// under an older route is another server's and must be closed.
+    /// Grows only when the way to the server changes: address and its family, port, user, jumps, proxy. What
+    /// was opened under an older route is another server's and must be closed.
     std::int64_t routeRevision = 0;
 };
 

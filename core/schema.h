@@ -54,6 +54,14 @@ inline constexpr std::array kSchemaSteps{
     INSERT INTO hosts VALUES ('local', 'local', 'localhost', 22, '', 'agent', 'blocked', '', '', '', '', 0, '', '', '',
                               '', '', '', 1, 1);
     )",
+    // Version 2: what ssh_config says of the connection; -1 is "not set". known_hosts_file may have several
+    // lines.
+    R"(
+    ALTER TABLE hosts ADD COLUMN address_family TEXT NOT NULL DEFAULT 'any';
+    ALTER TABLE hosts ADD COLUMN connect_timeout INTEGER NOT NULL DEFAULT -1;
+    ALTER TABLE hosts ADD COLUMN server_alive_interval INTEGER NOT NULL DEFAULT -1;
+    ALTER TABLE hosts ADD COLUMN server_alive_count_max INTEGER NOT NULL DEFAULT -1;
+    )",
 };
 
 } // namespace termalin

@@ -73,14 +73,15 @@ Result<std::string> agentSocket(Host const& host, RouteDefaults const& defaults)
 
 Result<std::vector<std::string>> knownHostsFiles(Host const& host, RouteDefaults const& defaults)
 {
-    if (host.knownHostsFile == "none")
-        return std::vector<std::string>();
-    if (!host.knownHostsFile.empty()) {
-        TRY_LET(auto file, absolute(host.knownHostsFile, "known_hosts file", host, defaults));
-        return std::vector{std::move(file)};
+    std::vector<std::string> files;
+    if (!host.knownHostsFiles.empty() && host.knownHostsFiles.front() == "none")
+        return files;
+    for (auto const& named : host.knownHostsFiles) {
+        TRY_LET(auto file, absolute(named, "known_hosts file", host, defaults));
+        files.push_back(std::move(file));
     }
-    if (defaults.isolated)
-        return std::vector<std::string>();
+    if (!files.empty() || defaults.isolated)
+        return files;
     return std::vector<std::string>{(defaults.home / ".ssh/known_hosts").string(),
                                     (defaults.home / ".ssh/known_hosts2").string(),
                                     "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"};
@@ -145,6 +146,11 @@ Result<Target> makeTarget(Host const& host, bool first, RouteDefaults const& def
     target.identitiesOnly = host.identitiesOnly;
     TRY_LET(target.agentSocket, agentSocket(host, defaults));
     TRY_LET(target.knownHostsFiles, knownHostsFiles(host, defaults));
+    target.family = host.addressFamily;
+    target.connectTimeout = std::chrono::seconds(host.connectTimeout.value_or(0));
+    if (host.serverAliveInterval)
+        target.serverAliveInterval = std::chrono::seconds(*host.serverAliveInterval);
+    target.serverAliveCountMax = host.serverAliveCountMax.value_or(target.serverAliveCountMax);
     if (first && !host.proxyCommand.empty() && host.proxyCommand != "none") {
         TRY_LET(target.proxyCommand, expandProxyCommand(host, target));
     }

@@ -62,7 +62,8 @@ private:
         addKeys(configured, host, notes);
         addAgent(configured, host, notes);
         addKnownHosts(configured, host, notes);
-        noteTheRest(configured, notes);
+        addTimes(configured, host);
+        notes.insert(notes.end(), configured.ignored.begin(), configured.ignored.end());
         if (auto why = addProxyCommand(configured, host))
             return refuse(name, *why);
         Outcome outcome{.imported = true};
@@ -141,31 +142,31 @@ private:
 
     static void addKnownHosts(ConfiguredHost const& configured, Host& host, Notes& notes)
     {
-        auto const& files = configured.userKnownHostsFiles;
-        if (!files.empty()) {
-            auto const nothing = toLower(files[0]) == "none" || files[0] == "/dev/null";
-            if (nothing)
-                host.knownHostsFile = "none";
-            else if (files[0].starts_with('/'))
-                host.knownHostsFile = files[0];
-            else
-                notes.push_back(placed(configured, "userknownhostsfile",
-                                       fmt::format("'{}' is no absolute path", files[0])));
-            if (files.size() > 1)
-                notes.push_back(placed(configured, "userknownhostsfile", "only the first file is kept"));
-        }
+        auto const isNothing = [](std::string const& file) {
+            return toLower(file) == "none" || file == "/dev/null";
+        };
+        for (auto const& file : configured.userKnownHostsFiles)
+            if (file.starts_with('/') && !isNothing(file)) {
+                if (std::ranges::find(host.knownHostsFiles, file) == host.knownHostsFiles.end())
+                    host.knownHostsFiles.push_back(file);
+            } else if (!isNothing(file))
+                notes.push_back(
+                    placed(configured, "userknownhostsfile", fmt::format("'{}' is no absolute path", file)));
+        if (host.knownHostsFiles.empty() && std::ranges::any_of(configured.userKnownHostsFiles, isNothing))
+            host.knownHostsFiles = {"none"};
         if (!configured.globalKnownHostsFiles.empty())
             notes.push_back(placed(configured, "globalknownhostsfile", "is not kept"));
     }
 
-    /// What a saved host has no place for.
-    static void noteTheRest(ConfiguredHost const& configured, Notes& notes)
+    /// What is not said is left to our own defaults, which are not all ssh's.
+    static void addTimes(ConfiguredHost const& configured, Host& host)
     {
-        for (auto const* const keyword :
-             {"addressfamily", "connecttimeout", "serveraliveinterval", "serveralivecountmax"})
-            if (configured.places.contains(keyword))
-                notes.push_back(placed(configured, keyword, "is not kept"));
-        notes.insert(notes.end(), configured.ignored.begin(), configured.ignored.end());
+        host.addressFamily = parseAddressFamily(configured.addressFamily).value_or(AddressFamily::Any);
+        host.connectTimeout = configured.connectTimeout;
+        if (configured.places.contains("serveraliveinterval") || configured.serverAliveInterval > 0)
+            host.serverAliveInterval = configured.serverAliveInterval;
+        if (configured.places.contains("serveralivecountmax"))
+            host.serverAliveCountMax = configured.serverAliveCountMax;
     }
 
     /// %h %n %p %r are left for the moment of connecting; %k is known.

@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "core/hosts.h"
+
 namespace termalin::ssh {
 
-enum class AddressFamily : std::uint8_t { Any, Inet, Inet6 };
+using termalin::AddressFamily;
 
 /// One server to log in to, with everything that is known before the line is opened. Plain data: it has been
 /// resolved already (aliases, tokens, defaults), and nothing here is looked up in a configuration again.

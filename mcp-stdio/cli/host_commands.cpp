@@ -77,7 +77,8 @@ void warnOfMissingFiles(Host const& host)
     for (auto const& file : host.certificateFiles)
         look(file, "certificate file");
     look(host.agentSocket, "agent socket");
-    look(host.knownHostsFile, "known_hosts file");
+    for (auto const& file : host.knownHostsFiles)
+        look(file, "known_hosts file");
 }
 
 /// Shows what would be shown with the question of a widening, where there is no such question.
@@ -213,6 +214,15 @@ Json toJson(Host const& host)
         json["notes"] = host.notes;
     if (!host.proxyCommand.empty())
         json["proxyCommand"] = host.proxyCommand;
+    if (!host.knownHostsFiles.empty())
+        json["knownHostsFiles"] = host.knownHostsFiles;
+    if (host.addressFamily != AddressFamily::Any)
+        json["addressFamily"] = toString(host.addressFamily);
+    for (auto const& [name, value] : {std::pair("connectTimeout", host.connectTimeout),
+                                      std::pair("serverAliveInterval", host.serverAliveInterval),
+                                      std::pair("serverAliveCountMax", host.serverAliveCountMax)})
+        if (value)
+            json[name] = *value;
     return json;
 }
 

@@ -110,7 +110,10 @@ Result<void> applyLogin(HostOptions const& options, std::filesystem::path const&
         }
     }
     if (options.knownHosts) {
-        TRY_LET(host.knownHostsFile, absoluteFile("--known-hosts", *options.knownHosts, home));
+        TRY_LET(auto file, absoluteFile("--known-hosts", *options.knownHosts, home));
+        host.knownHostsFiles.clear();
+        if (!file.empty())
+            host.knownHostsFiles.push_back(std::move(file));
     }
     if (options.identitiesOnly) {
         if (*options.identitiesOnly != "yes" && *options.identitiesOnly != "no")
@@ -164,7 +167,7 @@ std::string quoted(Texts const& list)
 bool sameRoute(Host const& a, Host const& b)
 {
     return a.hostname == b.hostname && a.port == b.port && a.username == b.username && a.jump == b.jump &&
-           a.proxyCommand == b.proxyCommand;
+           a.proxyCommand == b.proxyCommand && a.addressFamily == b.addressFamily;
 }
 
 std::string plainName(std::string name)
@@ -246,7 +249,7 @@ std::vector<std::string> widenings(Host const& before, Host const& after)
                             name, toString(after.policy), visible(after.username), addressOf(after),
                             after.jump.empty() ? "" : " through " + quoted(after.jump),
                             after.proxyCommand.empty() ? "" : " by '" + visible(after.proxyCommand) + "'"));
-        if (before.knownHostsFile != after.knownHostsFile || before.hostKeyAlias != after.hostKeyAlias)
+        if (before.knownHostsFiles != after.knownHostsFiles || before.hostKeyAlias != after.hostKeyAlias)
             effects.push_back(
                 fmt::format("'{}' is open to agents ({}), and other server keys would then be trusted "
                             "for it.",
@@ -259,9 +262,12 @@ std::vector<std::string> ruleWarnings(Host const& host)
 {
     Texts warnings;
     for (auto const& text : host.rules)
-        if (auto const rule = CommandRule::parse(text))
-            for (auto const& warning : rule->warnings())
-                warnings.push_back(fmt::format("Rule '{}': {}", visible(text), warning));
+        if (auto const rule = CommandRule::parse(text)) {
+            auto found = rule->warnings();
+            std::ranges::move(rule->warningsWith(host.reads), std::back_inserter(found));
+            for (auto const& warning : found)
+                warnings.push_back(fmt::format("Rule '{}': {}", visible(text), visible(warning)));
+        }
     return warnings;
 }
 
@@ -296,7 +302,8 @@ Json widenableFields(Host const& host)
             {"username", host.username},
             {"jump", host.jump},
             {"proxyCommand", host.proxyCommand},
-            {"knownHostsFile", host.knownHostsFile},
+            {"addressFamily", toString(host.addressFamily)},
+            {"knownHostsFiles", host.knownHostsFiles},
             {"hostKeyAlias", host.hostKeyAlias}};
 }
 

@@ -91,6 +91,8 @@ TEST_F(MigrationTest, EveryReleasedVersionOfTheStoreIsBroughtUpToDateWithItsHost
         EXPECT_EQ(host.policy, AgentPolicy::Allowlist);
         EXPECT_THAT(host.rules, ::testing::ElementsAre("uptime"));
         EXPECT_EQ(host.revision, 7);
+        EXPECT_EQ(host.addressFamily, AddressFamily::Any);
+        EXPECT_FALSE(host.connectTimeout || host.serverAliveInterval || host.serverAliveCountMax);
     }
 }
 

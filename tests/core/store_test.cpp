@@ -32,7 +32,11 @@ Host sample(std::string name)
     host.certificateFiles = {"/keys/id-cert.pub"};
     host.identitiesOnly = true;
     host.agentSocket = "/run/agent.sock";
-    host.knownHostsFile = "/keys/known_hosts";
+    host.knownHostsFiles = {"/keys/known_hosts", "/keys/known hosts 2"};
+    host.addressFamily = AddressFamily::Inet6;
+    host.connectTimeout = 7;
+    host.serverAliveInterval = 0;
+    host.serverAliveCountMax = 5;
     host.hostKeyAlias = "alias.example";
     host.rules = {"systemctl status *", "uptime"};
     host.reads = {"/var/log/**"};
@@ -90,7 +94,11 @@ TEST_F(StoreTest, GivesBackEveryFieldOfAHost)
     EXPECT_THAT(host.certificateFiles, ElementsAre("/keys/id-cert.pub"));
     EXPECT_TRUE(host.identitiesOnly);
     EXPECT_EQ(host.agentSocket, "/run/agent.sock");
-    EXPECT_EQ(host.knownHostsFile, "/keys/known_hosts");
+    EXPECT_THAT(host.knownHostsFiles, ElementsAre("/keys/known_hosts", "/keys/known hosts 2"));
+    EXPECT_EQ(host.addressFamily, AddressFamily::Inet6);
+    EXPECT_EQ(host.connectTimeout, 7);
+    EXPECT_EQ(host.serverAliveInterval, 0);
+    EXPECT_EQ(host.serverAliveCountMax, 5);
     EXPECT_EQ(host.hostKeyAlias, "alias.example");
     EXPECT_THAT(host.rules, ElementsAre("systemctl status *", "uptime"));
     EXPECT_THAT(host.reads, ElementsAre("/var/log/**"));
@@ -183,7 +191,10 @@ TEST_F(StoreTest, EveryFieldThatCannotBeUsedIsRefusedByItsName)
         {"keyFiles", [](Host& h) { h.keyFiles = {"a\nb"}; }},
         {"certificateFiles", [](Host& h) { h.certificateFiles = {std::string(4097, 'c')}; }},
         {"agentSocket", [](Host& h) { h.agentSocket = "/" + std::string(107, 's'); }},
-        {"knownHostsFile", [](Host& h) { h.knownHostsFile = "\x01"; }},
+        {"knownHostsFiles", [](Host& h) { h.knownHostsFiles = {"/k", "\x01"}; }},
+        {"connectTimeout", [](Host& h) { h.connectTimeout = -1; }},
+        {"serverAliveInterval", [](Host& h) { h.serverAliveInterval = -1; }},
+        {"serverAliveCountMax", [](Host& h) { h.serverAliveCountMax = -1; }},
         {"hostKeyAlias", [](Host& h) { h.hostKeyAlias = "a,b"; }},
         {"jump", [](Host& h) { h.jump = {"nowhere"}; }},
         {"jump", [](Host& h) { h.jump = {"local"}; }},

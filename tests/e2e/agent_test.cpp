@@ -165,7 +165,7 @@ protected:
         host.authType = AuthType::Key;
         host.policy = policy;
         host.keyFiles = target.keyFiles;
-        host.knownHostsFile = m_server.knownHosts();
+        host.knownHostsFiles = {m_server.knownHosts()};
         auto const added = m_store->addHost(host);
         EXPECT_TRUE(added) << added.error().message;
         return *added;

@@ -68,7 +68,7 @@ protected:
         writeFile(file, known);
         return m_desk.save(server, "web", policy, [&](Host& host) {
             host.port = relay.port();
-            host.knownHostsFile = file;
+            host.knownHostsFiles = {file};
             host.rules = std::move(rules);
         });
     }

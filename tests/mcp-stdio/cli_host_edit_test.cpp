@@ -49,17 +49,28 @@ TEST(Widening, IsEveryChangeThatGivesAgentsMoreAndNoOther)
 TEST(Widening, IsAlsoAnotherPlaceBehindANameThatIsOpenToAgents)
 {
     for (auto const policy : {AgentPolicy::Blocked, AgentPolicy::Allowlist, AgentPolicy::Full}) {
-        std::vector<Host> changed(7, saved(policy));
+        std::vector<Host> changed(8, saved(policy));
         changed[0].hostname = "192.0.2.2";
         changed[1].port = 23;
         changed[2].username = "root";
         changed[3].jump = {"gate"};
         changed[4].proxyCommand = "nc %h %p";
-        changed[5].knownHostsFile = "/tmp/k";
+        changed[5].knownHostsFiles = {"/tmp/k"};
         changed[6].hostKeyAlias = "other";
+        changed[7].addressFamily = AddressFamily::Inet6;
         for (auto const& host : changed)
             EXPECT_EQ(widenings(saved(policy), host).empty(), policy == AgentPolicy::Blocked);
     }
+}
+
+TEST(RuleWarnings, TellOfLinksWhereThereAreReadablePaths)
+{
+    auto host = saved(AgentPolicy::Allowlist);
+    host.rules = {"ln * *"};
+    host.reads = {"/var/log/**"};
+    EXPECT_THAT(ruleWarnings(host), Contains(HasSubstr("under a readable path (/var/log/**)")));
+    host.reads.clear();
+    EXPECT_THAT(ruleWarnings(host), Not(Contains(HasSubstr("readable path"))));
 }
 
 TEST(HostOptionsOf, ARelativeFileBecomesAnAbsoluteOneAndTildeIsTheHome)

@@ -132,7 +132,7 @@ Host Desk::save(Sshd const& server, std::string name, AgentPolicy policy,
     host.policy = policy;
     host.keyFiles = target.keyFiles;
     host.identitiesOnly = true;
-    host.knownHostsFile = server.knownHosts();
+    host.knownHostsFiles = {server.knownHosts()};
     if (change)
         change(host);
     return must(m_outside->addHost(host));

@@ -393,7 +393,7 @@ TEST_F(ToolsTest, ALinkDoesNotLeadOutOfWhatCanBeRead)
 
 TEST_F(ToolsTest, AServerThatIsNotThereOrNotKnownIsToldApart)
 {
-    m_desk.save(m_server, "stranger", AgentPolicy::Full, [](Host& host) { host.knownHostsFile = "none"; });
+    m_desk.save(m_server, "stranger", AgentPolicy::Full, [](Host& host) { host.knownHostsFiles = {"none"}; });
     m_desk.save(m_server, "nobody", AgentPolicy::Full, [](Host& host) { host.keyFiles = {"/nowhere/key"}; });
     m_desk.save(m_server, "gone", AgentPolicy::Full, [](Host& host) { host.port = 1; });
     EXPECT_EQ(exec("id", "stranger").code(), "host_key_unknown");
@@ -411,7 +411,8 @@ TEST_F(ToolsTest, AServersKeyThatIsNotTheKnownOneIsToldWithBothFingerprints)
     std::string address, type, key;
     ASSERT_TRUE(lines >> address >> type >> key);
     writeFile(keys, "[127.0.0.1]:" + std::to_string(m_server.port()) + " " + type + " " + key + "\n");
-    m_desk.save(m_server, "web", AgentPolicy::Full, [&](Host& host) { host.knownHostsFile = keys.string(); });
+    m_desk.save(m_server, "web", AgentPolicy::Full,
+                [&](Host& host) { host.knownHostsFiles = {keys.string()}; });
     auto const refused = exec("id");
     EXPECT_EQ(refused.code(), "host_key_changed");
     EXPECT_THAT(refused.text(), ::testing::ContainsRegex("SHA256:.*SHA256:"));

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
+#include <sstream>
 
 #include "core/store.h"
+#include "ssh/route.h"
 #include "ssh/ssh_config_import.h"
+#include "tests/support/program.h"
 #include "tests/support/temp_dir.h"
 
 namespace termalin::ssh {
@@ -14,6 +17,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 ImportReport reportOf(std::string_view text)
 {
@@ -65,7 +69,7 @@ TEST(ImportHosts, AHostHasWhatItsAliasSaysAndIsClosedToAgents)
     EXPECT_TRUE(host.identitiesOnly);
     EXPECT_EQ(host.agentSocket, "/home/ada/agent");
     EXPECT_EQ(host.hostKeyAlias, "web");
-    EXPECT_EQ(host.knownHostsFile, "/home/ada/kh");
+    EXPECT_THAT(host.knownHostsFiles, ElementsAre("/home/ada/kh"));
     EXPECT_EQ(host.policy, AgentPolicy::Blocked);
     EXPECT_EQ(where, "config:1");
     EXPECT_THAT(report.refused, IsEmpty());
@@ -123,21 +127,79 @@ TEST(ImportHosts, CirclesAndWaysThatAreTooLongAreRefusedWithWhateverNeedsThem)
 TEST(ImportHosts, WhatIsLeftOutIsSaidWithItsPlace)
 {
     auto const report =
-        reportOf("Host web\n ForwardAgent yes\n ConnectTimeout 5\n UserKnownHostsFile /dev/null /x\n "
+        reportOf("Host web\n ForwardAgent yes\n ConnectTimeout 5\n UserKnownHostsFile /dev/null rel\n "
                  "IdentityFile rel\n GlobalKnownHostsFile /g\n IdentityFile none\n");
     std::vector<std::string> notes;
     for (auto const& note : report.ignored)
         notes.push_back(note.text);
     EXPECT_THAT(notes, Contains("forwardagent (config:2)"));
-    EXPECT_THAT(notes, Contains("connecttimeout (config:3): is not kept"));
-    EXPECT_THAT(notes, Contains("userknownhostsfile (config:4): only the first file is kept"));
+    EXPECT_THAT(notes, Not(Contains(HasSubstr("connecttimeout"))));
+    EXPECT_THAT(notes, Contains("userknownhostsfile (config:4): 'rel' is no absolute path"));
     EXPECT_THAT(notes, Contains(HasSubstr("identityfile (config:5): 'rel' is relative")));
     EXPECT_THAT(notes, Contains("globalknownhostsfile (config:6): is not kept"));
-    EXPECT_EQ(report.hosts.at(0).host.knownHostsFile, "none");
+    EXPECT_THAT(report.hosts.at(0).host.knownHostsFiles, ElementsAre("none"));
     EXPECT_THAT(report.hosts.at(0).host.keyFiles, IsEmpty());
     auto const text = toText(report);
     EXPECT_THAT(text, HasSubstr("imported  web (config:1): ada@web port 22\n"));
     EXPECT_THAT(text, HasSubstr("left out  web: forwardagent (config:2)\n"));
+}
+
+/// What `ssh -G` says of an alias for one keyword.
+std::string sshSays(std::filesystem::path const& file, std::string const& alias, std::string const& keyword)
+{
+    std::istringstream lines(test::mustRun({"ssh", "-G", "-F", file.string(), alias}));
+    for (std::string line; std::getline(lines, line);)
+        if (line.starts_with(keyword + ' '))
+            return line.substr(keyword.size() + 1);
+    return {};
+}
+
+TEST(ImportHosts, WhatSshSaysOfTheConnectionIsKeptAndUsed)
+{
+    test::TempDir const folder;
+    auto const file = folder / "config";
+    test::writeFile(file,
+                    "Host four\n AddressFamily inet\n ConnectTimeout 1m\n ServerAliveInterval 20\n"
+                    "Host six\n AddressFamily inet6\n ServerAliveInterval 0\n ServerAliveCountMax 7\n"
+                    "Host any\n AddressFamily any\n ConnectTimeout none\n ServerAliveInterval 2m30s\n"
+                    "Host plain batch\n User x\n"
+                    "Host batch\n BatchMode yes\n"
+                    "Host * !plain\n ConnectTimeout 9\n UserKnownHostsFile /k/one \"/k/the second\" /k/3\n");
+    auto const config = SshConfig::load(file, "/home/ada");
+    ASSERT_TRUE(config);
+    auto const report = importHosts(*config, "ada");
+    EXPECT_EQ(toText(report).find("left out"), std::string::npos) << toText(report);
+    auto const hosts = hostsOf(report);
+    for (auto const* const alias : {"four", "six", "any", "batch", "plain"}) {
+        auto const ssh = [&](char const* keyword) { return sshSays(file, alias, keyword); };
+        auto const& host = hosts.at(alias);
+        EXPECT_EQ(toString(host.addressFamily), ssh("addressfamily")) << alias;
+        EXPECT_EQ(host.connectTimeout ? std::to_string(*host.connectTimeout) : "none", ssh("connecttimeout"))
+            << alias;
+        EXPECT_EQ(std::to_string(host.serverAliveInterval.value_or(0)), ssh("serveraliveinterval")) << alias;
+        EXPECT_EQ(std::to_string(host.serverAliveCountMax.value_or(3)), ssh("serveralivecountmax")) << alias;
+        std::string files;
+        for (auto const& each : host.knownHostsFiles)
+            files += (files.empty() ? "" : " ") + each;
+        if (alias != std::string("plain")) {
+            EXPECT_EQ(files, ssh("userknownhostsfile")) << alias;
+        }
+
+        auto const route = resolveRoute(
+            host, [](std::string_view) -> Result<Host> { return fail(Errc::UnknownHost, "none"); },
+            RouteDefaults{.home = "/home/ada", .environmentSocket = {}, .localUser = "ada"});
+        ASSERT_TRUE(route) << route.error().message;
+        auto const& target = route->route.destination();
+        EXPECT_EQ(target.family, host.addressFamily);
+        EXPECT_EQ(target.connectTimeout.count(), host.connectTimeout.value_or(0));
+        EXPECT_EQ(target.serverAliveInterval.count(), host.serverAliveInterval.value_or(15));
+        EXPECT_EQ(target.serverAliveCountMax, host.serverAliveCountMax.value_or(3));
+        if (alias != std::string("plain")) {
+            EXPECT_THAT(target.knownHostsFiles, ElementsAre("/k/one", "/k/the second", "/k/3"));
+        }
+    }
+    EXPECT_THAT(hosts.at("plain").knownHostsFiles, IsEmpty());
+    EXPECT_FALSE(hosts.at("plain").serverAliveInterval); // ssh sends no probes by itself, we do
 }
 
 TEST(ImportHosts, AProxyCommandKeepsTheTokensOfTheConnection)
