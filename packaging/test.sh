@@ -47,7 +47,8 @@ if [ -n "$full" ]; then run_tests asan; else run_tests asan -L '^(unit|sshd)$'; 
 
 say "ThreadSanitizer: build and the whole suite"
 configure_and_build tsan
-TSAN_OPTIONS=halt_on_error=1:suppressions=$PWD/tests/tsan.supp run_tests tsan
+# Some tests fork a process that uses the libraries and is then killed; without die_after_fork=0 it would die before.
+TSAN_OPTIONS=halt_on_error=1:die_after_fork=0:suppressions=$PWD/tests/tsan.supp run_tests tsan
 
 say "clang: build and the unit tests"
 configure_and_build clang

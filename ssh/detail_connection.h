@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -83,6 +84,7 @@ public:
     [[nodiscard]] std::size_t timesUsed(std::string const& text) const;
 
 private:
+    Result<LoginShell> askLoginShell(Deadline deadline, std::stop_token const& stop);
     void loop();
     void pass(std::list<std::shared_ptr<Task>>& tasks);
     void wait(std::list<std::shared_ptr<Task>> const& tasks);
@@ -101,9 +103,9 @@ private:
     Error m_why;
     std::vector<std::function<void()>> m_onClosed;
     std::unordered_map<std::size_t, std::size_t> m_commands; ///< hash of the text, times
-
-    std::timed_mutex m_shellMutex;
-    std::optional<LoginShell> m_shell; ///< guarded by m_shellMutex
+    std::condition_variable_any m_shellAsked;                ///< when m_askingShell becomes false
+    bool m_askingShell = false; ///< one caller at a time asks; the others wait for the answer
+    std::optional<LoginShell> m_shell;
 
     // The connection's thread only.
     Deadline::Clock::time_point m_lastProbe{};

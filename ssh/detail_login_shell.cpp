@@ -2,20 +2,32 @@
 
 namespace termalin::ssh {
 
-/// Words that one shell or another changes between single quotes: fish takes a backslash away, csh replaces
-/// what follows an exclamation mark. The last ones tell a shell that does not know quotes at all.
 Result<LoginShell> ConnectionImpl::loginShell(Deadline deadline, std::stop_token const& stop)
 {
-    std::unique_lock lock(m_shellMutex, std::defer_lock);
-    while (!lock.try_lock_for(std::chrono::milliseconds(50))) {
+    std::unique_lock lock(m_mutex);
+    if (!m_shellAsked.wait_until(lock, stop, deadline.at(), [&] { return !m_askingShell; })) {
         if (stop.stop_requested())
             return fail(Errc::Cancelled, "Asking for the login shell of " + name() + " was cancelled.");
-        if (deadline.passed())
-            return std::unexpected(
-                Error{Errc::Timeout, "The login shell of " + name() + " was not known in time.", {}, true});
+        return std::unexpected(
+            Error{Errc::Timeout, "The login shell of " + name() + " was not known in time.", {}, true});
     }
     if (m_shell)
         return *m_shell;
+    m_askingShell = true;
+    lock.unlock();
+    auto answer = askLoginShell(deadline, stop);
+    lock.lock();
+    m_askingShell = false;
+    if (answer)
+        m_shell = *answer;
+    m_shellAsked.notify_all();
+    return answer;
+}
+
+/// Words that one shell or another changes between single quotes: fish takes a backslash away, csh replaces
+/// what follows an exclamation mark. The last ones tell a shell that does not know quotes at all.
+Result<LoginShell> ConnectionImpl::askLoginShell(Deadline deadline, std::stop_token const& stop)
+{
     ExecRequest request;
     request.command =
         R"sh(printf '<%s>' 'a\\b\n' 'x!y !!' '$HOME `id`' 'é' 'it'\''s' '"' '*' ' two  words ' '')sh";
@@ -29,8 +41,7 @@ Result<LoginShell> ConnectionImpl::loginShell(Deadline deadline, std::stop_token
                   true});
     if (outcome.completion == Completion::Disconnected)
         return fail(Errc::Unreachable, outcome.note);
-    m_shell = outcome.output.text.find(expected) != std::string::npos ? LoginShell::Posix : LoginShell::Other;
-    return *m_shell;
+    return outcome.output.text.find(expected) != std::string::npos ? LoginShell::Posix : LoginShell::Other;
 }
 
 } // namespace termalin::ssh

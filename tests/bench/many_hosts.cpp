@@ -5,11 +5,13 @@
 #include "core/paths.h"
 #include "core/store.h"
 
-/// bench_many_hosts COUNT: fills the store below TERMALIN_HOME with hosts as a person with many servers has them.
+/// bench_many_hosts COUNT: fills the store below TERMALIN_HOME with hosts as a person with many servers has
+/// them.
 int main(int argc, char** argv)
 {
     using namespace termalin; // NOLINT(google-build-using-namespace): main only
-    auto const count = argc == 2 ? std::atoi(argv[1]) : 0; // NOLINT(cert-err34-c): a bad number is 0, and refused
+    auto const count =
+        argc == 2 ? std::atoi(argv[1]) : 0; // NOLINT(cert-err34-c): a bad number is 0, and refused
     if (count <= 0) {
         std::fputs("usage: TERMALIN_HOME=DIR bench_many_hosts COUNT\n", stderr);
         return 2;

@@ -1,11 +1,14 @@
 #include <atomic>
 #include <chrono>
+#include <fcntl.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <thread>
 #include <vector>
 
+#include "core/unique_fd.h"
 #include "ssh/connection.h"
 #include "tests/support/process.h"
 #include "tests/support/sshd.h"
@@ -256,7 +259,9 @@ TEST(Exec, SurvivesNewKeysWhileThreeDownloadsRunAtOnce)
             auto const outcome = run(*connection, "head -c 2000000 /dev/zero | tr '\\0' y", 3'000'000);
             ASSERT_TRUE(outcome) << outcome.error().message;
             EXPECT_EQ(outcome->completion, Completion::Exit);
-            EXPECT_TRUE(outcome->output.text == std::string(2'000'000, 'y'));
+            EXPECT_TRUE(outcome->output.text == std::string(2'000'000, 'y'))
+                << outcome->output.text.size() << " bytes after " << outcome->duration.count() << " ms. "
+                << outcome->note;
         });
 }
 
@@ -288,6 +293,32 @@ TEST(Exec, AsksForTheLoginShellOncePerConnection)
         callers.emplace_back([&] { EXPECT_TRUE(connection->loginShell(Deadline::in(30s), {})); });
     callers.clear();
     EXPECT_EQ(test::readFile(server.home() / "starts"), "started\n");
+}
+
+TEST(Exec, WhoWaitsForAnotherToLearnTheLoginShellCanStopAndHasADeadline)
+{
+    Sshd const server({.loginShell = "/bin/bash"});
+    auto const gate = server.home() / "gate";
+    ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+    test::writeFile(server.home() / ".bashrc", "cat " + gate.string() + "\n");
+    auto const connection = server.connect();
+    Result<LoginShell> asked = fail(Errc::Internal, "not asked");
+    std::jthread asking([&] { asked = connection->loginShell(Deadline::in(30s), {}); });
+    UniqueFd shut(
+        ::open(gate.c_str(), O_WRONLY | O_CLOEXEC)); // returns once the shell reads it: it is being asked
+    ASSERT_TRUE(shut);
+    std::stop_source stop;
+    stop.request_stop();
+    auto const stopped = connection->loginShell(Deadline::in(30s), stop.get_token());
+    auto const late = connection->loginShell(Deadline::in(0ms), {});
+    shut.reset();
+    asking.join();
+    ASSERT_FALSE(stopped);
+    EXPECT_EQ(stopped.error().code, Errc::Cancelled);
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code, Errc::Timeout);
+    ASSERT_TRUE(asked) << asked.error().message;
+    EXPECT_EQ(*asked, LoginShell::Posix);
 }
 
 } // namespace
