@@ -105,10 +105,13 @@ public:
 
     LoginKeys finish(std::string const& last)
     {
-        std::ranges::stable_partition(m_found.keys, [&](LoginKey const& key) {
-            auto const what = key.what();
-            return !what.empty() && last.contains(what);
-        });
+        // std::stable_partition of GCC 12's library does not build without warnings under clang.
+        auto first = m_found.keys.begin();
+        for (auto it = first; it != m_found.keys.end(); ++it) {
+            auto const what = it->what();
+            if (!what.empty() && last.contains(what))
+                std::rotate(first++, it, std::next(it));
+        }
         return std::move(m_found);
     }
 
