@@ -116,10 +116,10 @@ Result<SftpClient::Answer> SftpClient::await(Id id, CallLimits const& limits)
             return std::unexpected(std::move(error));
         }
         auto reply = *std::move(parsed);
-        auto const wanted = asked->second;
+        auto const [answered, wanted] = *asked;
         m_underWay.erase(asked);
         if (wanted)
-            m_arrived.emplace(reply.id, Answer{std::move(message), std::move(reply)});
+            m_arrived.emplace(answered, Answer{std::move(message), std::move(reply)});
         else
             drop(reply);
     }

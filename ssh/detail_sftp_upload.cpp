@@ -222,7 +222,8 @@ Result<std::uint64_t> SftpUpload::writeAll(std::string const& handle, Place cons
                                            CallLimits const& limits)
 {
     std::deque<std::pair<SftpClient::Id, std::uint32_t>> flying;
-    std::uint64_t offset = 0, confirmed = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t confirmed = 0;
     for (bool more = true; more || !flying.empty();) {
         while (more && offset - confirmed < kWriteAhead) {
             auto const left =
@@ -255,7 +256,8 @@ Result<std::uint64_t> SftpUpload::writeAll(std::string const& handle, Place cons
 Result<void> SftpUpload::finish(RemoteHandle& file, Place const& place, CallLimits const& limits,
                                 sftp::Attributes const& attributes)
 {
-    std::optional<SftpClient::Id> set, synced;
+    std::optional<SftpClient::Id> set;
+    std::optional<SftpClient::Id> synced;
     if (attributes.mode || attributes.size)
         set = m_client.sendSet(file.get(), attributes);
     if (m_client.canFsync())

@@ -54,7 +54,7 @@ struct State {
         changed.notify_all();
     }
     /// Empty: go on.
-    [[nodiscard]] std::optional<Error> refusal()
+    [[nodiscard]] std::optional<Error> refusal() const
     {
         if (!request.admit)
             return std::nullopt;
