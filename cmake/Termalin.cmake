@@ -62,6 +62,9 @@ function(termalin_test name)
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 120)
     endif()
+    if(TERMALIN_SANITIZE MATCHES "thread") # what handles hundreds of mebibytes takes minutes in it
+        math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 5")
+    endif()
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 120
         PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
 endfunction()
