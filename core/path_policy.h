@@ -9,8 +9,9 @@
 
 namespace termalin {
 
-/// A readable path of an allowlist host, such as "/var/log/**": `*` stays within one component, a last `**`
-/// is the folder and all below it, nothing else is special.
+/// A readable path of an allowlist host, such as "/var/log/**": `*` matches no slash, `**` may only
+/// come last and means the folder itself with everything in it, and all other characters stand for
+/// themselves.
 class PathPattern {
 public:
     /// Errors: InvalidArgument for a relative pattern, a "." or ".." component, an empty component, a `**`

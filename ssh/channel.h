@@ -11,14 +11,14 @@
 
 namespace termalin::ssh {
 
-/// The outcome of one non-blocking libssh2 call. Empty: it would block, so call the same function with the
-/// same arguments again.
+/// What a libssh2 call that does not block gave. Empty: nothing yet; repeat the call, with the arguments as
+/// they were.
 template <class T>
 using Attempt = std::optional<Result<T>>;
 
-/// Owns one channel of a Session. For the connection's thread only; must not outlive the Session. Destruction
-/// never blocks: the handle goes to Session::retire(), because libssh2_channel_free() may itself answer
-/// "would block".
+/// A channel of a Session, which has to outlive it; only the connection's thread may use it. Closing a
+/// channel can take several turns of libssh2, so the destructor leaves the handle to Session::retire() and
+/// returns.
 class Channel {
 public:
     enum class Turn : std::uint8_t { Queue, AtOnce };
