@@ -314,7 +314,8 @@ Result<Json> Link::request(std::string_view method, Json params, Deadline deadli
         if (stop.stop_requested())
             return fail(Errc::Cancelled, "The call was stopped before Termalin was reached.");
         if (deadline.passed())
-            return fail(Errc::Timeout, "The running Termalin could not be reached in time.");
+            return fail(Errc::Timeout,
+                        "The running Termalin could not be reached in time; ask the person to look at it.");
         return std::unexpected(m_problem.value_or(wentAway().error()));
     }
     auto const id = ++m_lastId;
@@ -332,7 +333,7 @@ Result<Json> Link::request(std::string_view method, Json params, Deadline deadli
         m_writer->push(rpc::notificationLine("notifications/cancelled", {{"requestId", id}}));
     if (stop.stop_requested())
         return fail(Errc::Cancelled, "The call was stopped; Termalin was told to end it.");
-    return fail(Errc::Timeout, "The running Termalin did not answer in time.");
+    return fail(Errc::Timeout, "The running Termalin did not answer in time; ask the person to look at it.");
 }
 
 void Link::note(std::optional<Activity> activity, Activity::Kind kind, std::string const& id,

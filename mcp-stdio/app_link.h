@@ -27,8 +27,8 @@ struct Activity {
     std::string tool;   ///< The tool that began it.
     std::string host;   ///< Name; empty where there is none.
     std::string hostId; ///< The same.
-    std::string
-        detail; ///< The command or path, or a tunnel's listenAddr and target; the app sees at most 8 KiB.
+    /// The command or path, or a tunnel's listenAddr and target; the app sees at most 8 KiB.
+    std::string detail;
     std::string since; ///< ISO 8601 UTC.
 };
 
