@@ -331,6 +331,33 @@ Result<std::vector<Host>> readHosts(Database& database)
     return sortedByName(std::move(hosts));
 }
 
+Result<std::vector<HostSummary>> readOpenHosts(Database& database)
+{
+    TRY_LET(auto rows, database.prepare("SELECT id, name, hostname, port, username, auth_type, policy, tags, "
+                                        "notes FROM hosts WHERE policy <> 'blocked'"));
+    std::vector<HostSummary> hosts;
+    for (;;) {
+        TRY_LET(bool const row, rows.step());
+        if (!row)
+            break;
+        // What this program does not know is read as the strictest.
+        auto const policy = parseAgentPolicy(rows.text(6)).value_or(AgentPolicy::Blocked);
+        if (policy == AgentPolicy::Blocked || rows.text(0) == kLocalHostId)
+            continue;
+        hosts.push_back({.id = std::string(rows.text(0)),
+                         .name = std::string(rows.text(1)),
+                         .hostname = std::string(rows.text(2)),
+                         .port = static_cast<std::uint16_t>(rows.number(3)),
+                         .username = std::string(rows.text(4)),
+                         .authType = parseAuthType(rows.text(5)).value_or(AuthType::Agent),
+                         .policy = policy,
+                         .tags = split(rows.text(7)),
+                         .notes = std::string(rows.text(8))});
+    }
+    std::ranges::sort(hosts, {}, &HostSummary::name);
+    return hosts;
+}
+
 Result<Host> readHost(Database& database, std::string_view idOrName)
 {
     TRY_LET(auto transaction, Transaction::begin(database, Kind::Read));

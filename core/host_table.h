@@ -13,6 +13,7 @@ namespace termalin {
 
 /// The hosts in the store's database, each call a transaction of its own; see the calls of Store.
 Result<std::vector<Host>> readHosts(sqlite::Database& database);
+Result<std::vector<HostSummary>> readOpenHosts(sqlite::Database& database);
 Result<Host> readHost(sqlite::Database& database, std::string_view idOrName);
 Result<Host> insertHost(sqlite::Database& database, Host const& wanted);
 Result<Host> changeHost(sqlite::Database& database, Host const& wanted);

@@ -74,4 +74,15 @@ struct Host {
     std::int64_t routeRevision = 0;
 };
 
+/// What a list shows of a host: reading so much of ten thousand costs a fraction of reading them whole.
+struct HostSummary {
+    std::string id, name, hostname;
+    std::uint16_t port = 22;
+    std::string username;
+    AuthType authType = AuthType::Agent;
+    AgentPolicy policy = AgentPolicy::Blocked;
+    std::vector<std::string> tags;
+    std::string notes;
+};
+
 } // namespace termalin

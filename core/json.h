@@ -23,4 +23,8 @@ using Json = nlohmann::json;
     return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// Appends `text` as a JSON string, quotes included; bytes that are not UTF-8 become U+FFFD. For texts of
+/// megabytes, where a value would be built only to be written.
+void appendJsonString(std::string& to, std::string_view text);
+
 } // namespace termalin

@@ -10,6 +10,9 @@ namespace termalin::sqlite {
 namespace {
 
 constexpr int kBusyMilliseconds = 5000;
+/// Different statements that are kept; the program's own texts are fewer.
+constexpr std::size_t kIdleTexts = 64;
+constexpr std::size_t kIdleOfOneText = 2;
 
 Errc codeOf(int code, int systemNumber)
 {
@@ -49,9 +52,24 @@ std::string_view advice(Errc code, int primary)
 
 } // namespace
 
-void Statement::Finalize::operator()(sqlite3_stmt* statement) const noexcept
+void detail::FinalizeStatement::operator()(sqlite3_stmt* statement) const noexcept
 {
     sqlite3_finalize(statement); // repeats the error of the last step, which was reported then
+}
+
+Statement::~Statement()
+{
+    if (!m_raw)
+        return;
+    sqlite3_reset(m_raw.get());
+    sqlite3_clear_bindings(m_raw.get());
+    auto& idle = m_database->m_idle;
+    if (auto const known = idle.find(m_sql); known != idle.end()) {
+        if (known->second.size() < kIdleOfOneText)
+            known->second.push_back(std::move(m_raw));
+    } else if (idle.size() < kIdleTexts) {
+        idle[std::move(m_sql)].push_back(std::move(m_raw));
+    }
 }
 
 Statement& Statement::bind(std::string_view text)
@@ -148,12 +166,17 @@ Result<Database> Database::open(std::filesystem::path const& file)
 
 Result<Statement> Database::prepare(std::string_view sql)
 {
+    if (auto const idle = m_idle.find(sql); idle != m_idle.end() && !idle->second.empty()) {
+        auto raw = std::move(idle->second.back());
+        idle->second.pop_back();
+        return Statement(*this, sql, std::move(raw));
+    }
     sqlite3_stmt* statement = nullptr;
-    auto const code =
-        sqlite3_prepare_v2(m_raw.get(), sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
+    auto const code = sqlite3_prepare_v3(m_raw.get(), sql.data(), static_cast<int>(sql.size()),
+                                         SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
     if (code != SQLITE_OK)
         return std::unexpected(error(code));
-    return Statement(*this, statement);
+    return Statement(*this, sql, detail::StatementHandle(statement));
 }
 
 Result<void> Database::execute(char const* sql)
@@ -199,13 +222,15 @@ Error Database::error(int code) const
 Result<Transaction> Transaction::begin(Database& database, Kind kind)
 {
     // A write takes its lock at once, so that what was read before it cannot have changed by then.
-    TRY(database.execute(kind == Kind::Write ? "BEGIN IMMEDIATE" : "BEGIN"));
+    TRY_LET(auto begin, database.prepare(kind == Kind::Write ? "BEGIN IMMEDIATE" : "BEGIN"));
+    TRY(begin.run());
     return Transaction(database);
 }
 
 Result<void> Transaction::commit()
 {
-    TRY(m_database->execute("COMMIT"));
+    TRY_LET(auto commit, m_database->prepare("COMMIT"));
+    TRY(commit.run());
     m_database = nullptr;
     return {};
 }

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/result.h"
 
@@ -18,9 +20,29 @@ namespace termalin::sqlite {
 
 class Database;
 
+namespace detail {
+
+struct FinalizeStatement {
+    void operator()(sqlite3_stmt* statement) const noexcept;
+};
+using StatementHandle = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
+
+/// Prepared statements that nobody uses at the moment, by their text: compiling one costs several times what
+/// running it does.
+using IdleStatements = std::map<std::string, std::vector<StatementHandle>, std::less<>>;
+
+} // namespace detail
+
 /// One prepared statement. Not thread safe; must not outlive its Database.
 class Statement {
 public:
+    /// Its rows are let go of; the compiled statement is kept for the next one with the same text.
+    ~Statement();
+    Statement(Statement&&) noexcept = default;
+    Statement& operator=(Statement&&) = delete;
+    Statement(Statement const&) = delete;
+    Statement& operator=(Statement const&) = delete;
+
     /// Binds the next parameter, from the left. A bind that fails shows in the next step().
     Statement& bind(std::string_view text);
     Statement& bind(std::int64_t number);
@@ -40,13 +62,14 @@ public:
 
 private:
     friend class Database;
-    struct Finalize {
-        void operator()(sqlite3_stmt* statement) const noexcept;
-    };
-    Statement(Database& database, sqlite3_stmt* raw) : m_database(&database), m_raw(raw) {}
+    Statement(Database& database, std::string_view sql, detail::StatementHandle raw)
+        : m_database(&database), m_sql(sql), m_raw(std::move(raw))
+    {
+    }
 
     Database* m_database;
-    std::unique_ptr<sqlite3_stmt, Finalize> m_raw;
+    std::string m_sql;
+    detail::StatementHandle m_raw; ///< empty in one that was moved from
     int m_bound = 0;
     int m_bindError = 0;
 };
@@ -57,6 +80,7 @@ public:
     /// Opens an existing file for reading and writing; waits up to 5 s for other processes' locks.
     static Result<Database> open(std::filesystem::path const& file);
 
+    /// The statement must go before the Database moves or goes.
     Result<Statement> prepare(std::string_view sql);
     /// Runs one or more statements, rows being dropped.
     Result<void> execute(char const* sql);
@@ -75,10 +99,12 @@ private:
     struct Close {
         void operator()(sqlite3* database) const noexcept;
     };
+    friend class Statement;
     explicit Database(std::filesystem::path file) : m_file(std::move(file)) {}
 
     std::filesystem::path m_file;
     std::unique_ptr<sqlite3, Close> m_raw;
+    detail::IdleStatements m_idle;
 };
 
 /// Rolls back when it goes, unless committed.

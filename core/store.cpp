@@ -54,6 +54,7 @@ public:
     explicit SqliteStore(std::unique_ptr<Database> database) : m_database(std::move(database)) {}
 
     Result<std::vector<Host>> hosts() override;
+    Result<std::vector<HostSummary>> hostsOpenToAgents() override;
     Result<Host> findHost(std::string_view idOrName) override;
     Result<Host> addHost(Host const& host) override;
     Result<Host> updateHost(Host const& host) override;
@@ -81,6 +82,11 @@ private:
 Result<std::vector<Host>> SqliteStore::hosts()
 {
     return readHosts(**m_database.access());
+}
+
+Result<std::vector<HostSummary>> SqliteStore::hostsOpenToAgents()
+{
+    return readOpenHosts(**m_database.access());
 }
 
 Result<Host> SqliteStore::findHost(std::string_view idOrName)

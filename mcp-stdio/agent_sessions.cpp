@@ -150,6 +150,7 @@ Result<SessionInfo> AgentSessions::open(Host const& host, Deadline deadline, std
         m_closer.close(std::move(leased->connection));
         return std::unexpected(same.error());
     }
+    leased->connection->keepChannelReady();
     return info;
 }
 

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fcntl.h>
 #include <poll.h>
+#include <string>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace termalin::mcp {
@@ -13,11 +16,26 @@ namespace {
 
 /// A pipe that poll(2) calls writable takes this much without blocking (pipe(7), PIPE_BUF).
 constexpr std::size_t kPipeBytes = 4096;
+/// As much as any user may ask for: a long reply then takes few turns between us and the reader.
+constexpr int kPipeCapacity = 1 << 20;
+
+/// Another way to write to the pipe `fd`, one that does not block. O_NONBLOCK belongs to the open file, which
+/// others may have too, so the pipe is opened once more.
+UniqueFd nonBlockingPipe(int fd)
+{
+    struct stat info{};
+    if (::fstat(fd, &info) != 0 || !S_ISFIFO(info.st_mode))
+        return {};
+    ::fcntl(fd, F_SETPIPE_SZ, kPipeCapacity); // where it may not, it stays as it is
+    return UniqueFd(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
+                           O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+}
 
 } // namespace
 
 LineWriter::LineWriter(int fd, std::size_t low, std::function<void()> onChange)
     : m_fd(fd)
+    , m_pipe(nonBlockingPipe(fd))
     , m_low(low)
     , m_onChange(std::move(onChange))
     , m_wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
@@ -105,6 +123,10 @@ void LineWriter::run()
 /// How much was taken. What is wrong with the descriptor is left for the thread to find.
 std::size_t LineWriter::writeAtOnce(std::string_view bytes) const
 {
+    if (m_pipe) {
+        auto const count = ::write(m_pipe.get(), bytes.data(), bytes.size());
+        return static_cast<std::size_t>(std::max<ssize_t>(count, 0));
+    }
     pollfd room{m_fd, POLLOUT, 0};
     if (::poll(&room, 1, 0) != 1 || room.revents != POLLOUT)
         return 0;
@@ -116,14 +138,16 @@ std::size_t LineWriter::writeAtOnce(std::string_view bytes) const
 
 bool LineWriter::writeAll(std::string_view bytes)
 {
-    auto isSocket = true;
+    auto isSocket = !m_pipe;
     while (!bytes.empty()) {
         if (!waitWritable())
             return false;
         auto count = isSocket ? ::send(m_fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
         if (isSocket && count < 0 && errno == ENOTSOCK)
             isSocket = false;
-        if (!isSocket)
+        if (m_pipe)
+            count = ::write(m_pipe.get(), bytes.data(), bytes.size());
+        else if (!isSocket)
             count = ::write(m_fd, bytes.data(), std::min(bytes.size(), kPipeBytes));
         if (count < 0 && errno != EINTR && errno != EAGAIN)
             return false;

@@ -138,8 +138,14 @@ Message parse(std::string_view text)
 
 std::string resultLine(std::string_view id, Json const& result)
 {
-    return fmt::format(R"({{"jsonrpc":"2.0","id":{},"result":{}}})", id.empty() ? "null" : id,
-                       toLine(result));
+    return resultTextLine(id, toLine(result));
+}
+
+std::string resultTextLine(std::string_view id, std::string result)
+{
+    result.insert(0, fmt::format(R"({{"jsonrpc":"2.0","id":{},"result":)", id.empty() ? "null" : id));
+    result += '}';
+    return result;
 }
 
 std::string errorLine(std::string_view id, int code, std::string_view message, Json const& data)

@@ -44,6 +44,8 @@ struct Message {
 
 /// Whole reply lines, without a newline. `id` is JSON text; empty: null.
 [[nodiscard]] std::string resultLine(std::string_view id, Json const& result);
+/// The same for a result that is JSON text.
+[[nodiscard]] std::string resultTextLine(std::string_view id, std::string result);
 [[nodiscard]] std::string errorLine(std::string_view id, int code, std::string_view message,
                                     Json const& data = nullptr);
 [[nodiscard]] std::string notificationLine(std::string_view method, Json const& params);

@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include "core/deadline.h"
 #include "mcp-stdio/rpc.h"
@@ -34,7 +33,6 @@ public:
     ClientInfo client;
     bool shownDestructive = false;
     std::function<void()> arrived; ///< Called after the first news since the last message.
-    std::jthread thread;
 
 private:
     void noteArrival(std::unique_lock<std::mutex>& lock);

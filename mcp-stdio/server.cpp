@@ -71,11 +71,8 @@ Server::~Server()
     stopAll(StopReason::Shutdown);
     std::unique_lock lock(m_mutex);
     m_idle.wait(lock, [this] { return m_calls.empty(); });
-    auto done = std::move(m_done);
     auto house = std::move(m_house);
     lock.unlock();
-    for (auto const& call : done)
-        call->thread.join(); // here and not in its destructor, which its own thread might come to run
     house.request_stop();
 } // which is joined as it goes out of scope
 
@@ -317,7 +314,7 @@ std::optional<std::string> Server::callTool(rpc::RequestId const& id, Json const
     if (!args)
         return rpc::resultLine(id.json, toolResult(std::unexpected(args.error())));
     return start(call, [this, &row = *tool, values = *std::move(args)](RunningCall& self) {
-        return rpc::resultLine(self.id.json, perform(row, values, self));
+        return rpc::resultTextLine(self.id.json, perform(row, values, self));
     });
 }
 
@@ -373,10 +370,10 @@ std::optional<std::string> Server::start(std::shared_ptr<RunningCall> const& cal
         return refuse(Errc::TooMany,
                       fmt::format("{} calls are running; nothing was run. Wait for one to end.", kMaxCalls));
     try {
-        if (!m_house.joinable())
-            m_house = std::jthread([this](std::stop_token const& stop) { keepHouse(stop); });
-        // finish() waits for m_mutex, so that the call is in the map and has its thread by then.
-        call->thread = std::jthread([this, call, run = std::move(work)] { finish(*call, run(*call)); });
+        if (call->wantsProgress() && !m_house.joinable())
+            m_house = std::jthread([this](std::stop_token const& stop) { sendProgress(stop); });
+        // finish() waits for m_mutex, so that the call is in the map by then.
+        m_threads.run([this, call, run = std::move(work)] { finish(*call, run(*call)); });
     } catch (std::system_error const& e) {
         return refuse(Errc::TooMany,
                       fmt::format("The system has no thread left for this call ({}); nothing was "
@@ -392,27 +389,28 @@ std::optional<std::string> Server::start(std::shared_ptr<RunningCall> const& cal
 }
 
 /// One call from permission to result, on the call's own thread.
-Json Server::perform(Tool const& tool, Args const& args, RunningCall& call)
+std::string Server::perform(Tool const& tool, Args const& args, RunningCall& call)
 {
     if (tool.needs == Needs::App && m_services.insideApp == nullptr) { // the app judges and records it
         // "Stop everything" is told also where no app could tell it.
         if (auto const free = requireNotStopped(m_services.paths); !free)
             return toolResult(std::unexpected(free.error()));
         if (m_services.app == nullptr)
-            return toolResult(
+            return toolResultText(
                 fail(Errc::AppNotRunning, fmt::format("{} works through the Termalin app, which "
                                                       "is not running; ask the person to start it.",
                                                       tool.name)));
         auto forwarded = m_services.app->call(tool, args,
                                               Call{m_services, call.control->token(), call.control, call,
                                                    call.client, Admission{}, call.shownDestructive});
-        return forwarded ? *std::move(forwarded) : toolResult(std::unexpected(forwarded.error()));
+        return forwarded ? toLine(*forwarded) : toolResultText(std::unexpected(forwarded.error()));
     }
-    return toolResult(runGuarded(tool, args, call));
+    return toolResultText(runGuarded(tool, args, call));
 }
 
-/// The only place where an exception of the standard or a third-party library is turned into an Error.
-Result<Json> Server::runGuarded(Tool const& tool, Args const& args, RunningCall& running)
+/// The only place where an exception of the standard or a third-party library is turned into an Error. Gives
+/// the result as JSON text.
+Result<std::string> Server::runGuarded(Tool const& tool, Args const& args, RunningCall& running)
 {
     auto const unexpectedly = [&](std::exception const& e) {
         return fail(Errc::Internal, fmt::format("{} failed unexpectedly; this is a defect.", tool.name),
@@ -433,15 +431,25 @@ Result<Json> Server::runGuarded(Tool const& tool, Args const& args, RunningCall&
     }
     auto const began = Deadline::Clock::now();
     Result<Json> outcome = fail(Errc::Internal, "");
+    std::string text;
     try {
-        outcome = tool.run(args, callWith(admission));
+        if (tool.runText) {
+            auto given = tool.runText(args, callWith(admission));
+            outcome = given ? Result<Json>(Json::object()) : std::unexpected(given.error());
+            text = std::move(given).value_or("");
+        } else {
+            outcome = tool.run(args, callWith(admission));
+            text = outcome ? toLine(*outcome) : "";
+        }
     } catch (std::exception const& e) {
         outcome = unexpectedly(e);
     }
     m_services.gatekeeper->finished(
         tool, admission, outcome,
         std::chrono::duration_cast<std::chrono::milliseconds>(Deadline::Clock::now() - began));
-    return outcome;
+    if (!outcome)
+        return std::unexpected(outcome.error());
+    return text;
 }
 
 } // namespace termalin::mcp

@@ -14,6 +14,7 @@
 
 #include "core/deadline.h"
 #include "core/log.h"
+#include "mcp-stdio/call_threads.h"
 #include "mcp-stdio/lines.h"
 #include "mcp-stdio/rpc.h"
 #include "mcp-stdio/services.h"
@@ -97,13 +98,13 @@ private:
 
     using Work = std::function<std::string(RunningCall&)>;
     std::optional<std::string> start(std::shared_ptr<RunningCall> const& call, Work work);
-    Json perform(Tool const& tool, Args const& args, RunningCall& call);
-    Result<Json> runGuarded(Tool const& tool, Args const& args, RunningCall& call);
+    std::string perform(Tool const& tool, Args const& args, RunningCall& call);
+    Result<std::string> runGuarded(Tool const& tool, Args const& args, RunningCall& call);
     void finish(RunningCall& call, std::string reply);
     void answer(BatchPtr const& batch, std::optional<std::string> reply);
     void answerLocked(BatchPtr const& batch, std::optional<std::string> reply);
 
-    void keepHouse(std::stop_token const& stop);
+    void sendProgress(std::stop_token const& stop);
     Deadline::Clock::time_point sendDueProgress();
 
     std::span<Tool const> m_tools;
@@ -119,13 +120,13 @@ private:
     std::condition_variable_any m_wake;
     std::condition_variable_any m_idle;
     std::map<std::string, std::shared_ptr<RunningCall>> m_calls; ///< By RequestId::key.
-    std::vector<std::shared_ptr<RunningCall>> m_done;            ///< Their threads are to be joined.
     std::map<std::string, Effect> m_shown;                       ///< As in the last tools/list.
     bool m_progressArrived = false;
     bool m_clientReady = false; ///< notifications/initialized has come.
     StopReason m_stopped = StopReason::None;
     int m_logThreshold = 0; ///< Of the levels of RFC 5424 as MCP names them.
-    std::jthread m_house;
+    std::jthread m_house;   ///< Sends progress; started by the first call that wants it.
+    CallThreads m_threads;  ///< last: what runs on them uses the rest
 };
 
 } // namespace termalin::mcp

@@ -41,31 +41,21 @@ void Server::answerLocked(BatchPtr const& batch, std::optional<std::string> repl
 void Server::finish(RunningCall& call, std::string reply)
 {
     std::lock_guard const lock(m_mutex);
-    auto node = m_calls.extract(call.id.key);
+    auto const node = m_calls.extract(call.id.key); // the caller holds the call too
     std::optional<std::string> answered;
     if (call.control->reason() != StopReason::ClientCancelled) // MCP: a cancelled request gets no reply
         answered = std::move(reply);
     answerLocked(std::static_pointer_cast<Batch>(call.batch), std::move(answered));
-    m_done.push_back(std::move(node.mapped()));
-    m_wake.notify_one();
     m_idle.notify_all();
 }
 
-void Server::keepHouse(std::stop_token const& stop)
+void Server::sendProgress(std::stop_token const& stop)
 {
     std::unique_lock lock(m_mutex);
     while (!stop.stop_requested()) {
-        auto const done = std::exchange(m_done, {});
-        if (!done.empty()) {
-            lock.unlock();
-            for (auto const& call : done)
-                call->thread.join();
-            lock.lock();
-            continue;
-        }
         m_progressArrived = false;
         auto const next = sendDueProgress();
-        m_wake.wait_until(lock, stop, next, [&] { return !m_done.empty() || m_progressArrived; });
+        m_wake.wait_until(lock, stop, next, [&] { return m_progressArrived; });
     }
 }
 

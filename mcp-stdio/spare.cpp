@@ -12,6 +12,8 @@ namespace {
 constexpr std::chrono::seconds kLoginTime{20};
 /// A server that cuts idle connections at once must not be logged in to over and over.
 constexpr std::chrono::seconds kWorthReplacing{5};
+/// A handshake is much work for both ends: the reply of the call that used up the last spare goes first.
+constexpr std::chrono::milliseconds kAfterTheReply{30};
 
 } // namespace
 
@@ -44,6 +46,7 @@ std::shared_ptr<ssh::Connection> Spares::take(Host const& host, Deadline deadlin
         auto const until = deadline.at() - kLoginTime;
         if (until <= Clock::now() || std::exchange(found->second.wanted, true))
             return nullptr;
+        m_changed.notify_all();
         m_changed.wait_until(lock, stop, until, [&] {
             auto const now = m_spares.find(host.id);
             return now == m_spares.end() || now->second.number != number || now->second.connection;
@@ -97,6 +100,13 @@ void Spares::start(Host const& host, bool second)
 
 void Spares::make(Host const& host, std::int64_t number, std::stop_token const& stop)
 {
+    {
+        std::unique_lock lock(m_mutex);
+        m_changed.wait_for(lock, stop, kAfterTheReply, [&] {
+            auto const now = m_spares.find(host.id);
+            return now == m_spares.end() || now->second.number != number || now->second.wanted;
+        });
+    }
     auto const deadline = Deadline::in(kLoginTime);
     auto const open = findOpenHost(m_connector.store(), m_connector.paths(), host.id);
     auto opened = open ? m_connector.open(host, deadline, stop) : std::unexpected(open.error());
@@ -116,8 +126,10 @@ void Spares::make(Host const& host, std::int64_t number, std::stop_token const& 
             m_closer.close(*std::move(opened));
         return;
     }
-    if (opened)
+    if (opened) {
+        (*opened)->keepChannelReady();
         found->second.connection = *std::move(opened);
+    }
     found->second.made = Clock::now();
     if (fit)
         m_changed.notify_all();

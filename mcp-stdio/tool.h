@@ -111,6 +111,9 @@ struct Tool {
     Json outputSchema = {};
     /// Handlers return what outputSchema describes, or an Error. Called on the call's own thread.
     std::function<Result<Json>(Args const&, Call const&)> run = {};
+    /// In place of `run`, for a result of very many rows: gives the same as JSON text, because building it as
+    /// a value first would take most of the call.
+    std::function<Result<std::string>(Args const&, Call const&)> runText = {};
     /// How long the text of a result may get before a client that knows the hint cuts it; 0: no hint.
     std::int64_t maxResultChars = 0;
     /// The effect at this moment where it depends on what the person has granted; empty: `effect`.
@@ -132,6 +135,8 @@ struct Tool {
 /// A successful or failed call as MCP's CallToolResult: structuredContent and one text that parses to the
 /// same; or `<code>: <sentence>` with isError and `_meta {code, retryable}`.
 [[nodiscard]] Json toolResult(Result<Json> const& outcome);
+/// The same as the JSON text for the wire, from what the handler gave as JSON text.
+[[nodiscard]] std::string toolResultText(Result<std::string> const& outcome);
 
 // -- template implementation ------------------------------------------------------------------
 

@@ -25,6 +25,8 @@ void putText(std::string& to, std::string_view text)
 Attempt<Channel> Channel::openSession(Session& session, void const* who, Turn turn)
 {
     auto const queued = turn == Turn::Queue;
+    if (auto* const ready = session.takeReady(who, queued); ready != nullptr)
+        return Channel(session, ready, true);
     if (queued ? !session.claimOpening(who, true) : !session.claimOpeningAtOnce(who))
         return std::nullopt;
     auto* const raw = libssh2_channel_open_ex(session.raw(), "session", 7, kWindow, kPacket, nullptr, 0);
@@ -66,6 +68,11 @@ Attempt<Channel> Channel::openDirectTcpip(Session& session, void const* who, std
                                                                         std::to_string(port)));
     session.channelOpened(false);
     return Channel(session, raw, false);
+}
+
+void Channel::keepReady(Session& session, Channel channel)
+{
+    session.keepReady(std::exchange(channel.m_raw, nullptr));
 }
 
 bool Channel::abandon(Session& session, void const* who)

@@ -25,12 +25,15 @@ public:
 
     /// A session channel with a window of 8 MiB. `who`: the caller's identity, the same at each attempt; one
     /// that gives up calls abandon(). Queue: waits its turn and for room among the session channels. AtOnce:
-    /// passes both by, and fails where the server refuses. Errors: TooMany, Unreachable.
+    /// passes both by, and fails where the server refuses. A channel that is kept ready is given first.
+    /// Errors: TooMany, Unreachable.
     static Attempt<Channel> openSession(Session& session, void const* who, Turn turn = Turn::Queue);
     /// A direct-tcpip channel (RFC 4254 7.2) with a window of 8 MiB. Errors: Unreachable, with the server's
     /// reason.
     static Attempt<Channel> openDirectTcpip(Session& session, void const* who, std::string_view host,
                                             std::uint16_t port);
+    /// Lets the session keep a session channel for the next one that opens one.
+    static void keepReady(Session& session, Channel channel);
     /// Gives up an opening. False: libssh2 is in the middle of it; attempt it again until it answers.
     static bool abandon(Session& session, void const* who);
 

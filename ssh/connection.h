@@ -88,6 +88,10 @@ public:
     /// some.
     virtual Result<LoginShell> loginShell(Deadline deadline, std::stop_token const& stop) = 0;
 
+    /// From now on a session channel is opened beforehand whenever nothing runs, so that the next command
+    /// needs one round trip less. Nothing runs on it.
+    virtual void keepChannelReady() = 0;
+
     /// False once the line is known to be lost, or close() was called.
     [[nodiscard]] virtual bool alive() const = 0;
     /// Why it is not alive; empty while it is.

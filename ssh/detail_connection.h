@@ -48,6 +48,7 @@ public:
 
     Result<ExecOutcome> exec(ExecRequest request, Deadline deadline, std::stop_token const& stop) override;
     Result<LoginShell> loginShell(Deadline deadline, std::stop_token const& stop) override;
+    void keepChannelReady() override;
     [[nodiscard]] bool alive() const override;
     [[nodiscard]] std::string whyClosed() const override;
     void onClosed(std::function<void()> callback) override;
@@ -95,6 +96,7 @@ private:
     UniqueFd m_wake; ///< eventfd; makes poll(2) return when something was posted
     std::atomic<bool> m_closing = false;
     std::atomic<bool> m_forced = false;
+    std::atomic<bool> m_keepsReady = false;
     std::atomic<std::uint64_t> m_bytesIn = 0, m_bytesOut = 0;
 
     mutable std::mutex m_mutex; ///< guards what follows

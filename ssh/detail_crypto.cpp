@@ -1,10 +1,12 @@
 #include "ssh/detail_crypto.h"
 
 #include <array>
+#include <mutex>
 #include <openssl/core_names.h>
 #include <openssl/ecdsa.h>
 #include <openssl/param_build.h>
 
+#include "ssh/public_key.h"
 #include "ssh/wire.h"
 
 namespace termalin::ssh {
@@ -13,6 +15,7 @@ namespace {
 using ParamBuilder = std::unique_ptr<OSSL_PARAM_BLD, Freed<OSSL_PARAM_BLD_free>>;
 using Params = std::unique_ptr<OSSL_PARAM, Freed<OSSL_PARAM_free>>;
 using KeyContext = std::unique_ptr<EVP_PKEY_CTX, Freed<EVP_PKEY_CTX_free>>;
+using Cipher = std::unique_ptr<EVP_CIPHER_CTX, Freed<EVP_CIPHER_CTX_free>>;
 using EcdsaSignature = std::unique_ptr<ECDSA_SIG, Freed<ECDSA_SIG_free>>;
 
 struct Curve {
@@ -196,6 +199,33 @@ std::string signWith(EVP_PKEY* key, std::string_view algorithm, std::string_view
     if (algorithm.starts_with("ecdsa"))
         raw = ecdsaFromDer(raw);
     return raw.empty() ? std::string{} : WireWriter().string(algorithm).string(raw).bytes();
+}
+
+void warmUpCrypto()
+{
+    static std::once_flag once;
+    std::call_once(once, [] {
+        // What is made here is thrown away: the first use of each algorithm is what takes long.
+        EvpKey const exchange(EVP_PKEY_Q_keygen(nullptr, nullptr, "X25519"));
+        KeyContext const context(exchange ? EVP_PKEY_CTX_new(exchange.get(), nullptr) : nullptr);
+        std::array<unsigned char, 32> secret{};
+        auto size = secret.size();
+        if (context && EVP_PKEY_derive_init(context.get()) == 1 &&
+            EVP_PKEY_derive_set_peer(context.get(), exchange.get()) == 1)
+            EVP_PKEY_derive(context.get(), secret.data(), &size);
+        EvpKey const signer(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
+        if (signer) {
+            auto const signature = signWith(signer.get(), "ssh-ed25519", "warm");
+            static_cast<void>(verifySignature(sshBlob(signer.get()), signature, "warm"));
+        }
+        std::array<unsigned char, 64> digest{};
+        for (auto const* const kind : {EVP_sha256(), EVP_sha512()})
+            EVP_Digest("", 0, digest.data(), nullptr, kind, nullptr);
+        Cipher const cipher(EVP_CIPHER_CTX_new());
+        for (auto const* const kind :
+             {EVP_aes_256_gcm(), EVP_aes_128_gcm(), EVP_chacha20(), EVP_aes_256_ctr()})
+            EVP_EncryptInit_ex(cipher.get(), kind, nullptr, secret.data(), secret.data());
+    });
 }
 
 std::string sha256(std::string_view data)

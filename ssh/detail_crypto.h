@@ -39,6 +39,11 @@ struct SignatureDigest {
 /// The signature in SSH wire form by a private key; empty if OpenSSL fails.
 [[nodiscard]] std::string signWith(EVP_PKEY* key, std::string_view algorithm, std::string_view data);
 
+/// Makes OpenSSL load what a login usually needs, once in a process; later calls return at once, or when the
+/// first has ended. It takes about as long as a nearby server takes to say its first words, so it is called
+/// while those are awaited. Any thread.
+void warmUpCrypto();
+
 [[nodiscard]] std::string sha256(std::string_view data);
 
 inline unsigned char const* bytesOf(std::string_view text) noexcept

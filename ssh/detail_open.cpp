@@ -7,6 +7,7 @@
 
 #include "core/guarded.h"
 #include "core/output_buffer.h"
+#include "ssh/detail_crypto.h"
 #include "ssh/detail_dial.h"
 #include "ssh/detail_proxy_command.h"
 #include "ssh/detail_pump.h"
@@ -102,6 +103,7 @@ Result<Line> openLine(Target const& target, std::shared_ptr<ConnectionImpl> oute
     } else {
         TRY_LET(stream, dial(target, deadline, stop));
     }
+    warmUpCrypto(); // meanwhile the server makes ready for us
     TRY_LET(line.session, Session::create(std::move(stream)));
     auto shaken =
         line.session->handshake(peerName(target), preferredKeyTypes(target, context), deadline, stop);

@@ -118,6 +118,17 @@ public:
     /// Session channels that the server still counts, those given up included.
     [[nodiscard]] std::size_t openChannels() const noexcept { return m_open; }
 
+    /// Session channels that were asked for and are not open yet, whoever asked.
+    [[nodiscard]] bool openingWanted() const noexcept { return m_opener != nullptr || !m_queue.empty(); }
+
+    // A session channel that is opened before anybody needs it saves the next command one round trip. It
+    // counts as open, and whoever opens a session channel next gets it.
+
+    void keepReady(LIBSSH2_CHANNEL* channel) noexcept { m_ready = channel; }
+    [[nodiscard]] bool hasReady() const noexcept { return m_ready != nullptr; }
+    /// Null: there is none, it is not the turn of `who`, or the server has closed it.
+    [[nodiscard]] LIBSSH2_CHANNEL* takeReady(void const* who, bool queued);
+
     /// Takes over a channel whose owner is gone; sweep() frees it once the server has closed it too.
     void retire(LIBSSH2_CHANNEL* channel, bool counted);
     void sweep();
@@ -174,6 +185,7 @@ private:
         bool counted;
     };
     std::vector<Retired> m_retired;
+    LIBSSH2_CHANNEL* m_ready = nullptr;
     bool m_forcedCommand = false;
 };
 

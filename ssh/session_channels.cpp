@@ -1,5 +1,6 @@
 // Who may open a channel, and what becomes of channels that nobody owns any more.
 #include <algorithm>
+#include <utility>
 
 #include "ssh/session.h"
 
@@ -78,6 +79,22 @@ Deadline Session::openingWakeAt() const
     if (m_retryAfter <= now)
         return Deadline::never();
     return Deadline::in(std::chrono::ceil<std::chrono::milliseconds>(m_retryAfter - now));
+}
+
+LIBSSH2_CHANNEL* Session::takeReady(void const* who, bool queued)
+{
+    if (m_ready == nullptr || m_opener == who)
+        return nullptr;
+    if (queued && (m_holds > 0 || (!m_queue.empty() && m_queue.front() != who)))
+        return nullptr;
+    auto* const ready = std::exchange(m_ready, nullptr);
+    if (libssh2_channel_eof(ready) != 0) { // the server closes what is idle (sshd_config(5), ChannelTimeout)
+        retire(ready, true);
+        return nullptr;
+    }
+    if (std::erase(m_queue, who) > 0)
+        ++m_chances;
+    return ready;
 }
 
 void Session::retire(LIBSSH2_CHANNEL* channel, bool counted)

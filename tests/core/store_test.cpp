@@ -120,6 +120,71 @@ TEST_F(StoreTest, ANewFileHoldsThisComputerBlockedAndIsTheUsersAlone)
     }
 }
 
+TEST_F(StoreTest, ListsForAgentsWhatIsOpenToThemByName)
+{
+    auto local = get("local");
+    local.policy = AgentPolicy::Full;
+    ASSERT_TRUE(m_store->updateHost(local));
+    add(sample("web"));
+    add(plain("hidden"));
+    auto full = plain("db");
+    full.policy = AgentPolicy::Full;
+    auto const db = add(full);
+    auto const open = m_store->hostsOpenToAgents();
+    ASSERT_TRUE(open);
+    ASSERT_EQ(open->size(), 2U);
+    EXPECT_EQ(open->at(0).id, db.id);
+    EXPECT_EQ(open->at(0).policy, AgentPolicy::Full);
+    EXPECT_EQ(open->at(0).port, 22);
+    EXPECT_THAT(open->at(0).tags, IsEmpty());
+    auto const& web = open->at(1);
+    EXPECT_EQ(web.name, "web");
+    EXPECT_EQ(web.hostname, "server.example");
+    EXPECT_EQ(web.port, 2222);
+    EXPECT_EQ(web.username, "deploy");
+    EXPECT_EQ(web.authType, AuthType::Key);
+    EXPECT_EQ(web.policy, AgentPolicy::Allowlist);
+    EXPECT_THAT(web.tags, ElementsAre("production", "web"));
+    EXPECT_EQ(web.notes, "Restart nothing.\nAsk first.");
+}
+
+// Statements are compiled once and used again.
+TEST_F(StoreTest, TheSameStatementServesSeveralAtOnceAndForgetsTheLastOne)
+{
+    auto database = sqlite::Database::open(file());
+    ASSERT_TRUE(database);
+    static constexpr std::string_view kQuery = "SELECT ?1 UNION ALL SELECT ?2";
+    for (int round = 0; round < 3; ++round) {
+        auto first = database->prepare(kQuery);
+        auto second = database->prepare(kQuery);
+        ASSERT_TRUE(first && second);
+        first->bind("one").bind("two");
+        second->bind("three"); // and nothing for ?2
+        ASSERT_TRUE(*first->step() && *second->step());
+        EXPECT_EQ(first->text(0), "one");
+        EXPECT_EQ(second->text(0), "three");
+        ASSERT_TRUE(*first->step() && *second->step());
+        EXPECT_EQ(first->text(0), "two");
+        EXPECT_TRUE(second->isNull(0)) << "what an earlier use had bound came back";
+    } // each goes with a row still to come
+}
+
+TEST_F(StoreTest, AStatementThatIsLetGoHalfReadHoldsNothing)
+{
+    auto reader = sqlite::Database::open(file());
+    auto writer = sqlite::Database::open(file());
+    ASSERT_TRUE(reader && writer);
+    ASSERT_TRUE(writer->execute("CREATE TABLE numbers(n); INSERT INTO numbers VALUES (1), (2), (3)"));
+    {
+        auto half = reader->prepare("SELECT n FROM numbers");
+        ASSERT_TRUE(half && *half->step());
+    }
+    ASSERT_TRUE(writer->execute("UPDATE numbers SET n = 7"));
+    auto again = reader->prepare("SELECT n FROM numbers");
+    ASSERT_TRUE(again && *again->step());
+    EXPECT_EQ(again->number(0), 7) << "it still reads in the old state";
+}
+
 TEST_F(StoreTest, AHostIsBlockedUntilThePersonSaysOtherwise)
 {
     EXPECT_EQ(add(plain("new")).policy, AgentPolicy::Blocked);

@@ -231,6 +231,14 @@ TEST(LineWriter, WritesLinesWholeAndInOrderToAPipeThatIsSlow)
     EXPECT_EQ(writer.waiting(), 0U);
 }
 
+TEST(LineWriter, LeavesThePipeBlockingForWhoeverSharesIt)
+{
+    Pipe pipe;
+    LineWriter writer(pipe.writing.get(), 0, [] {});
+    writer.push("line");
+    EXPECT_EQ(::fcntl(pipe.writing.get(), F_GETFL) & O_NONBLOCK, 0);
+}
+
 TEST(LineWriter, GoesAwayThoughNobodyReads)
 {
     Pipe pipe;

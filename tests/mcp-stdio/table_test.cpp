@@ -137,7 +137,7 @@ TEST(ToolTable, IsCompleteAndItsSchemasAreWellFormed)
         EXPECT_TRUE(names.insert(tool.name).second) << tool.name;
         EXPECT_FALSE(tool.title.empty()) << tool.name;
         EXPECT_FALSE(tool.description.empty()) << tool.name;
-        EXPECT_TRUE(tool.run) << tool.name;
+        EXPECT_NE(bool(tool.run), bool(tool.runText)) << tool.name;
         EXPECT_NE(tool.gate, Gate::Never) << tool.name;
         EXPECT_EQ(tool.inputSchema()["additionalProperties"], false) << tool.name;
         EXPECT_EQ(tool.outputSchema["type"], "object") << tool.name;

@@ -107,6 +107,14 @@ TEST(ToolResult, OfASuccessIsTheSameInBothForms)
     EXPECT_FALSE(result.contains("isError"));
 }
 
+TEST(ToolResult, WrittenFromTextIsTheSameAsTheValue)
+{
+    Json const value{{"output", "a\"\\\n\u20ac"}, {"n", 1}};
+    EXPECT_EQ(Json::parse(toolResultText(toLine(value))), toolResult(value));
+    auto const failure = fail(Errc::Unreachable, "It did not answer.", "errno 110");
+    EXPECT_EQ(Json::parse(toolResultText(failure)), toolResult(failure));
+}
+
 TEST(ToolResult, OfAFailureIsCodeAndSentenceAlone)
 {
     auto const result = toolResult(fail(Errc::Unreachable, "It did not answer.", "errno 110"));

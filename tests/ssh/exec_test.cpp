@@ -10,6 +10,7 @@
 
 #include "core/unique_fd.h"
 #include "ssh/connection.h"
+#include "ssh/sftp.h"
 #include "tests/support/process.h"
 #include "tests/support/sshd.h"
 
@@ -319,6 +320,80 @@ TEST(Exec, WhoWaitsForAnotherToLearnTheLoginShellCanStopAndHasADeadline)
     EXPECT_EQ(late.error().code, Errc::Timeout);
     ASSERT_TRUE(asked) << asked.error().message;
     EXPECT_EQ(*asked, LoginShell::Posix);
+class ReadyChannelTest : public ::testing::Test {
+protected:
+    static std::size_t count(std::string const& text, std::string_view what)
+    {
+        std::size_t found = 0;
+        for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+            ++found;
+        return found;
+    }
+    /// What the server has noted: session channels opened, and commands started.
+    static std::pair<std::size_t, std::size_t> openedAndStarted(Sshd const& server)
+    {
+        auto const log = server.log();
+        return {count(log, "server_input_channel_open: ctype session "),
+                count(log, "Starting session: command")};
+    }
+    static SshdOptions verbose(int maxSessions)
+    {
+        SshdOptions options;
+        options.config = {"LogLevel DEBUG1"};
+        options.maxSessions = maxSessions;
+        return options;
+    }
+};
+
+TEST_F(ReadyChannelTest, IsOpenedWhileNothingRunsAndTakenByTheNextCommand)
+{
+    Sshd const server(verbose(10));
+    auto const connection = server.connect();
+    connection->keepChannelReady();
+    connection->keepChannelReady(); // once is enough
+    for (std::size_t commands = 0; commands < 5; ++commands) {
+        EXPECT_TRUE(test::eventually([&] { return openedAndStarted(server).first == commands + 1; }));
+        EXPECT_EQ(openedAndStarted(server).second, commands);
+        auto const outcome = run(*connection, "echo " + std::to_string(commands));
+        ASSERT_TRUE(outcome) << outcome.error().message;
+        EXPECT_EQ(outcome->output.text, std::to_string(commands) + "\n");
+    }
+}
+
+TEST_F(ReadyChannelTest, TakesNothingFromAServerThatAllowsOneChannel)
+{
+    Sshd const server(verbose(1));
+    auto const connection = server.connect();
+    connection->keepChannelReady();
+    for (int i = 0; i < 5; ++i) {
+        auto const outcome = run(*connection, "echo word");
+        ASSERT_TRUE(outcome) << outcome.error().message;
+        EXPECT_EQ(outcome->output.text, "word\n");
+        auto const sftp = Sftp::open(connection, Deadline::in(30s), {});
+        ASSERT_TRUE(sftp) << sftp.error().message;
+    }
+}
+
+TEST_F(ReadyChannelTest, LeavesTheStopOfACommandAsItIs)
+{
+    for (int const maxSessions : {2, 10}) {
+        Sshd const server(verbose(maxSessions));
+        auto const connection = server.connect();
+        connection->keepChannelReady();
+        ASSERT_TRUE(run(*connection, "true"));
+        auto const seconds = test::uniqueSeconds();
+        ExecRequest request;
+        request.command = "sleep " + seconds;
+        auto const outcome = connection->exec(std::move(request), Deadline::in(500ms), {});
+        ASSERT_TRUE(outcome) << outcome.error().message;
+        EXPECT_EQ(outcome->completion, Completion::Timeout);
+        static_cast<void>(test::eventually([&] { return test::processesWith("sleep " + seconds).empty(); }));
+        for (auto const pid : test::processesWith("sleep " + seconds)) {
+            ADD_FAILURE() << "left running with MaxSessions " << maxSessions;
+            ::kill(pid, SIGKILL);
+        }
+        EXPECT_TRUE(run(*connection, "true"));
+    }
 }
 
 } // namespace
