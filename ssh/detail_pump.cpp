@@ -8,8 +8,8 @@
 namespace termalin::ssh {
 namespace {
 
-constexpr std::size_t kPiece = 64U * 1024U;
-constexpr int kTurns = 32; ///< in one step, so that the other tasks get theirs
+constexpr std::size_t kPiece = 128U * 1024U; ///< one for each way of each connection
+constexpr int kTurns = 32;                   ///< in one step, so that the other tasks get theirs
 
 } // namespace
 
@@ -52,13 +52,13 @@ bool Pump::step(Session& session)
     }
     if (stopped)
         return finish(std::nullopt);
-    auto moved = true;
-    for (int turn = 0; moved && !m_broken && turn < kTurns; ++turn) {
-        auto const up = toServer();
-        auto const down = toStream();
-        moved = up || down;
+    auto up = true;
+    auto down = true;
+    for (int turn = 0; (up || down) && !m_broken && turn < kTurns; ++turn) { // a way that stands still waits
+        up = up && toServer();
+        down = down && toStream();
     }
-    m_more = moved;
+    m_more = up || down;
     if (m_broken || (m_up.passedOn && m_down.passedOn))
         return finish(std::nullopt);
     return false;
@@ -66,11 +66,10 @@ bool Pump::step(Session& session)
 
 void Pump::fillFromStream()
 {
-    m_up.start = 0;
-    m_up.bytes.resize(kPiece);
+    m_up.bytes.resize(kPiece); // once
     auto const got = ::recv(m_stream.get(), m_up.bytes.data(), kPiece, 0);
     auto const number = errno;
-    m_up.bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    m_up.hold(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0)
         m_up.ended = true;
     else if (got < 0 && number != EAGAIN && number != EINTR)
@@ -89,7 +88,7 @@ bool Pump::toServer()
             m_up.passedOn = true;
         return m_up.passedOn;
     }
-    auto const put = m_channel->write(m_up.bytes.data() + m_up.start, m_up.bytes.size() - m_up.start);
+    auto const put = m_channel->write(m_up.data(), m_up.size());
     if (!put)
         return false;
     if (!*put) {
@@ -107,11 +106,10 @@ bool Pump::toStream()
     if (m_down.passedOn)
         return false;
     if (m_down.empty() && !m_down.ended) {
-        m_down.start = 0;
-        m_down.bytes.resize(kPiece);
+        m_down.bytes.resize(kPiece); // once
         auto const got = m_channel->read(m_down.bytes.data(), kPiece);
         m_broken = m_broken || (got && !*got);
-        m_down.bytes.resize(got && *got ? **got : 0);
+        m_down.hold(got && *got ? **got : 0);
         m_down.ended = got && *got && **got == 0;
     }
     if (m_down.empty()) {
@@ -121,8 +119,7 @@ bool Pump::toStream()
         }
         return m_down.passedOn;
     }
-    auto const put = ::send(m_stream.get(), m_down.bytes.data() + m_down.start,
-                            m_down.bytes.size() - m_down.start, MSG_NOSIGNAL);
+    auto const put = ::send(m_stream.get(), m_down.data(), m_down.size(), MSG_NOSIGNAL);
     if (put < 0) {
         m_broken = m_broken || (errno != EAGAIN && errno != EINTR);
         return false;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/unique_fd.h"
 #include "ssh/channel.h"
@@ -40,11 +41,18 @@ public:
 
 private:
     struct Buffer {
-        std::string bytes;
-        std::size_t start = 0;
+        std::vector<char> bytes; ///< start..end wait to be passed on
+        std::size_t start = 0, end = 0;
         bool ended = false;    ///< nothing more comes in
         bool passedOn = false; ///< and the other side has been told
-        [[nodiscard]] bool empty() const { return start == bytes.size(); }
+        [[nodiscard]] bool empty() const { return start == end; }
+        [[nodiscard]] char const* data() const { return bytes.data() + start; }
+        [[nodiscard]] std::size_t size() const { return end - start; }
+        void hold(std::size_t count)
+        {
+            start = 0;
+            end = count;
+        }
     };
     bool finish(std::optional<Error> const& why);
     bool toServer();

@@ -18,7 +18,7 @@
 namespace termalin::ssh {
 namespace {
 
-constexpr std::size_t kReadAhead = 64U * 1024U;
+constexpr std::size_t kReadAhead = 256U * 1024U; ///< what a fast line brings between two turns
 /// What may come before a server's version line (RFC 4253 4.2 allows text, and gives no limit).
 constexpr std::size_t kMaxPreamble = 64U * 1024U;
 template <class Function>
@@ -120,6 +120,7 @@ bool Session::fill()
         m_inStart = 0;
         m_inEnd = static_cast<std::size_t>(got);
         m_received += m_inEnd;
+        m_drained = m_inEnd < m_in.size();
         m_mayRead -= std::min(m_mayRead, m_inEnd);
         m_lastReceived = Deadline::Clock::now();
         if (m_handshaking && m_firstBytes.size() < kMaxPreamble)
@@ -145,7 +146,7 @@ ssize_t Session::take(char* buffer, std::size_t size)
 {
     if (m_going)
         return 0;
-    if (m_inStart == m_inEnd && (!m_lost.empty() || m_mayRead == 0 || !fill()))
+    if (m_inStart == m_inEnd && (!m_lost.empty() || m_mayRead == 0 || m_drained || !fill()))
         return -EAGAIN;
     auto const count = std::min(size, m_inEnd - m_inStart);
     std::memcpy(buffer, m_in.data() + m_inStart, count);

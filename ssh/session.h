@@ -164,6 +164,7 @@ private:
     std::uint64_t m_received = 0, m_sent = 0;
     std::size_t m_mayRead = kTurn; ///< in this turn
     std::uint64_t m_measured = 0;  ///< m_received when the queue of packets was last measured
+    bool m_drained = false;        ///< the stream gave less than was asked for in this turn
     Deadline::Clock::time_point m_lastReceived = Deadline::Clock::now();
 
     bool m_handshaking = false;
