@@ -350,7 +350,7 @@ void FileAudit::sync()
 
 Result<std::unique_ptr<Audit>> Audit::open(fs::path const& file, Store& store, std::int64_t rotateAt)
 {
-    TRY(makePrivateDir(file.parent_path()));
+    TRY(makeDataDir(file.parent_path()));
     TRY_LET(auto lockFile, openAuditLock(file));
     auto audit = std::make_unique<FileAudit>(file, store, std::move(lockFile), rotateAt);
     TRY(audit->openFile());

@@ -194,14 +194,17 @@ Result<Paths> Paths::find()
     return paths;
 }
 
-Result<void> makePrivateDir(fs::path const& dir)
+namespace {
+
+/// `closed`: the permissions that others must not have.
+Result<void> makeDir(fs::path const& dir, mode_t closed)
 {
     auto const parent = dir.parent_path();
     if (::mkdir(dir.c_str(), 0700) != 0) {
         if (errno == ENOENT && !parent.empty() && parent != dir) {
             std::error_code ignored;
             if (!fs::exists(parent, ignored))
-                if (auto made = makePrivateDir(parent); !made)
+                if (auto made = makeDir(parent, closed); !made)
                     return made;
             if (::mkdir(dir.c_str(), 0700) == 0)
                 return syncFolder(parent);
@@ -226,12 +229,24 @@ Result<void> makePrivateDir(fs::path const& dir)
     if (info.st_uid != ::geteuid())
         return refuse(fmt::format(
             "belongs to user {}, not to you. Give it to yourself with chown, or remove it.", info.st_uid));
-    if ((info.st_mode & 0077U) != 0)
+    if ((info.st_mode & closed) != 0)
         return refuse(
             fmt::format("is open to other users (mode {:04o}). See that nobody else has put anything in "
                         "it, then run: chmod 700 '{}'",
                         info.st_mode & 07777U, dir.string()));
     return {};
+}
+
+} // namespace
+
+Result<void> makePrivateDir(fs::path const& dir)
+{
+    return makeDir(dir, 0077);
+}
+
+Result<void> makeDataDir(fs::path const& dir)
+{
+    return makeDir(dir, 0022);
 }
 
 Result<void> writeFileAtomically(fs::path const& file, std::string_view content)

@@ -31,6 +31,10 @@ struct Paths {
 /// a link or is open to others (it is not repaired silently). Errors: PermissionDenied, NoSpace, Internal.
 Result<void> makePrivateDir(std::filesystem::path const& dir);
 
+/// The same for a folder whose files are all closed to others by their own modes: the person may have made it
+/// with the usual mode of 0755. Only one that others can write in is refused.
+Result<void> makeDataDir(std::filesystem::path const& dir);
+
 /// Replaces `file` by `content`: a temporary file beside it, fsync, rename, fsync of the folder. Mode 0600. A
 /// link is followed, so that a linked settings file stays one. Errors: PermissionDenied, NoSpace, Internal;
 /// the old file is whole.

@@ -214,7 +214,7 @@ Result<void> changeSetting(fs::path const& file, std::string_view key, std::stri
     TRY(checkChange(key, jsonValue));
     // A folder that is there is taken as it is: nothing may keep a person from stopping agents.
     if (std::error_code ignored; !fs::exists(file.parent_path(), ignored))
-        TRY(makePrivateDir(file.parent_path()));
+        TRY(makeDataDir(file.parent_path()));
     TRY_LET(auto const lock, lockBeside(file));
 
     auto text = readFile(file, kMostBytes);

@@ -23,7 +23,7 @@ using sqlite::Transaction;
 /// descriptor of a database file would drop the locks that SQLite holds on it in this process.
 Result<void> prepareFile(fs::path const& file)
 {
-    TRY(makePrivateDir(file.has_parent_path() ? file.parent_path() : fs::path(".")));
+    TRY(makeDataDir(file.has_parent_path() ? file.parent_path() : fs::path(".")));
     struct stat info{};
     if (::lstat(file.c_str(), &info) != 0) {
         if (errno != ENOENT)

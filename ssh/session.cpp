@@ -101,6 +101,7 @@ void Session::debugMessage(LIBSSH2_SESSION*, int, char const* text, int size, ch
 void Session::beginTurn()
 {
     m_mayRead = kTurn;
+    m_drained = false;
 #ifdef LIBSSH2_TERMALIN_QUEUED
     if (!m_lost.empty() || m_received - m_measured < kTurn) // going through the queue takes time
         return;

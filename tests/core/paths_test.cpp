@@ -163,6 +163,24 @@ TEST(PrivateDir, ThatIsOpenToOthersALinkOrAFileIsRefusedAndLeftAsItIs)
     EXPECT_EQ(makePrivateDir(dir / "file").error().code, Errc::PermissionDenied);
 }
 
+TEST(DataDir, IsMadeForTheUserAloneAndMayBeReadButNotWrittenByOthers)
+{
+    test::TempDir const dir;
+    ASSERT_TRUE(makeDataDir(dir / "a/b"));
+    EXPECT_EQ(modeOf(dir / "a/b"), 0700U);
+    for (mode_t const mode : {0701U, 0750U, 0755U}) {
+        ::chmod((dir / "a/b").c_str(), mode);
+        EXPECT_TRUE(makeDataDir(dir / "a/b"));
+        EXPECT_EQ(modeOf(dir / "a/b"), mode);
+    }
+    for (mode_t const mode : {0720U, 0702U, 0777U, 01777U}) {
+        ::chmod((dir / "a/b").c_str(), mode);
+        EXPECT_EQ(makeDataDir(dir / "a/b").error().code, Errc::PermissionDenied);
+    }
+    std::filesystem::create_symlink("a", dir / "link");
+    EXPECT_THAT(makeDataDir(dir / "link").error().message, HasSubstr("link"));
+}
+
 TEST(AtomicWrite, ReplacesAFileForTheUserAloneAndLeavesNothingElse)
 {
     test::TempDir const dir;

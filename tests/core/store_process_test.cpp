@@ -157,7 +157,7 @@ TEST_F(StoreProcessTest, AFileThatOthersMayReadOrThatIsALinkIsRefused)
     ASSERT_EQ(::chmod(file().c_str(), 0600), 0);
     std::filesystem::create_symlink("termalin.db", m_dir / "link.db");
     EXPECT_EQ(Store::open(m_dir / "link.db").error().code, Errc::PermissionDenied);
-    ASSERT_EQ(::chmod(m_dir.path().c_str(), 0755), 0);
+    ASSERT_EQ(::chmod(m_dir.path().c_str(), 0775), 0);
     EXPECT_THAT(Store::open(file()).error().message, HasSubstr("chmod 700"));
 }
 
