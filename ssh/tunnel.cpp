@@ -1,8 +1,10 @@
 #include "ssh/tunnel.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <array>
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -319,14 +321,31 @@ private:
     std::uint16_t m_port;
 };
 
+/// A host name (RFC 952 and 1123, and '_' as some have it) or a bare IPv4 or IPv6 address with or without a
+/// zone: what stands in a direct-tcpip request goes to the server's getaddrinfo(3) as it is.
+bool namesAHost(std::string const& text)
+{
+    auto const plain = [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
+    };
+    if (text.empty() || text.size() > 255 || text.front() == '-')
+        return false;
+    auto const zone = std::min(text.find('%'), text.size());
+    in6_addr address{};
+    if (::inet_pton(AF_INET6, text.substr(0, zone).c_str(), &address) == 1)
+        return zone == text.size() ||
+               (zone + 1 < text.size() && std::ranges::all_of(text.substr(zone + 1), plain));
+    return std::ranges::all_of(text, plain);
+}
+
 Result<void> check(TunnelRequest const& request)
 {
     if (request.kind == TunnelKind::Dynamic)
         return {};
-    if (request.remoteHost.empty() || request.remoteHost.size() > 255 ||
-        request.remoteHost.find_first_of(std::string_view(" \t\r\n\0/", 6)) != std::string::npos)
+    if (!namesAHost(request.remoteHost))
         return fail(Errc::InvalidArgument,
-                    "A tunnel needs the name or address of the host that it leads to, not \"" +
+                    "A tunnel needs the name or address of the host that it leads to, without brackets or a "
+                    "port, not \"" +
                         visible(request.remoteHost) + "\".");
     if (request.remotePort == 0)
         return fail(Errc::InvalidArgument, "A tunnel needs the port that it leads to, 1 to 65535.");

@@ -33,6 +33,13 @@ Result<void> checkUser(std::string_view user)
     if (user.front() == '-')
         return fail(Errc::InvalidArgument,
                     fmt::format("A user's name cannot begin with '-': {}", visible(user)));
+    if (user.find(':') != std::string_view::npos || user.find('/') != std::string_view::npos)
+        // "user:password@host" must not be repeated, and a link is not what is asked for.
+        return fail(
+            Errc::InvalidArgument,
+            fmt::format("A user's name cannot contain ':' or '/'. {} A password does not belong here: "
+                        "--ask-password asks for it.",
+                        kForm));
     auto const bad = std::ranges::find_if(user, [](char c) {
         return static_cast<unsigned char>(c) <= ' ' || c == '\x7f' ||
                std::string_view("'`\";&<>|(){}$\\*?").find(c) != std::string_view::npos;

@@ -53,7 +53,14 @@ pids+=($!)
 pids+=($!)
 "$ours" source $((mib << 20)) >"$work/source" &
 pids+=($!)
-until [ -s "$work/relay" ] && [ -s "$work/source" ] && ssh-keyscan -p "$port" 127.0.0.1 2>/dev/null | grep -q .; do sleep 0.1; done
+# Between two looks at something that must come: what is to bring it must still be there.
+still_coming() {
+    for pid in "${pids[@]}"; do
+        kill -0 "$pid" 2>/dev/null || { echo "throughput: a program that this needs has ended" >&2; cat "$work/log" >&2; exit 1; }
+    done
+    sleep 0.1
+}
+until [ -s "$work/relay" ] && [ -s "$work/source" ] && ssh-keyscan -p "$port" 127.0.0.1 2>/dev/null | grep -q .; do still_coming; done
 far=$(cat "$work/relay")
 source_port=$(cat "$work/source")
 for each in "$port" "$far"; do echo "[127.0.0.1]:$each $(cut -d' ' -f1,2 "$work/host.pub")"; done >"$work/known"
@@ -103,7 +110,7 @@ pids+=($!)
 rival_port=$(free_port)
 ssh "${options[@]}" -p "$port" -N -L "127.0.0.1:$rival_port:127.0.0.1:$source_port" "$user@127.0.0.1" &
 pids+=($!)
-until [ -s "$work/tunnel" ] && (exec 3<>"/dev/tcp/127.0.0.1/$rival_port") 2>/dev/null; do sleep 0.1; done
+until [ -s "$work/tunnel" ] && (exec 3<>"/dev/tcp/127.0.0.1/$rival_port") 2>/dev/null; do still_coming; done
 for ((run = 0; run < runs; run++)); do
     "$ours" drain "$(cat "$work/tunnel")" >>"$work/t-ours"
     "$ours" drain "$rival_port" >>"$work/t-ssh"

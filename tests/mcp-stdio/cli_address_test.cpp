@@ -10,7 +10,9 @@
 namespace termalin::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Good {
     std::string_view text, user, address;
@@ -67,6 +69,8 @@ TEST(Login, WhatIsUnclearOrWouldMeanSomethingToAShellIsRefused)
                                   "root@.h",
                                   "ab\\@h",
                                   "\\ab@h",
+                                  "ssh://root@h",
+                                  "root:secret@h",
                                   ""}) {
         SCOPED_TRACE(bad);
         auto const login = parseLogin(bad);
@@ -78,6 +82,8 @@ TEST(Login, WhatIsUnclearOrWouldMeanSomethingToAShellIsRefused)
 TEST(Login, AnErrorSaysHowItIsWritten)
 {
     EXPECT_THAT(parseLogin("root@2001:db8::1").error().message, HasSubstr("root@[2001:db8::1]:22"));
+    EXPECT_THAT(parseLogin("root:secret@h").error().message,
+                AllOf(HasSubstr("--ask-password"), Not(HasSubstr("secret"))));
     EXPECT_THAT(parseLogin("example.org").error().message, HasSubstr("USER@ADDRESS"));
 }
 

@@ -145,13 +145,13 @@ TEST_F(SavedCredentialsTest, WhatAsksForSomethingElseNeverGetsThePassword)
 TEST_F(SavedCredentialsTest, SignersAreAskedForByTheIdOfTheHost)
 {
     std::vector<std::string> asked;
-    auto const credentials = make(&m_vault, [&](Target const& target, std::string const& id) {
-        asked.push_back(target.name + ' ' + id);
+    auto const credentials = make(&m_vault, [&](SignerWish const& wish) {
+        asked.push_back(wish.hostId + ' ' + wish.leadsTo);
         return std::vector<std::shared_ptr<Signer>>();
     });
-    EXPECT_THAT(credentials->signers(m_web), IsEmpty());
-    EXPECT_THAT(credentials->signers(named("a stranger")), IsEmpty());
-    EXPECT_THAT(asked, ElementsAre("web h-web"));
+    EXPECT_THAT(credentials->signers(m_web, Deadline::in(std::chrono::seconds(1)), {}), IsEmpty());
+    EXPECT_THAT(credentials->signers(named("a stranger"), Deadline::in(std::chrono::seconds(1)), {}), IsEmpty());
+    EXPECT_THAT(asked, ElementsAre("h-web h-web"));
 }
 
 } // namespace

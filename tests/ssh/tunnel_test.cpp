@@ -468,13 +468,19 @@ TEST_F(TunnelTest, ItEndsWithTheConnection)
 
 TEST_F(TunnelTest, ATargetThatCannotBeMeantIsInvalid)
 {
-    for (auto const& host : {""s, "a b"s, "a\nb"s, std::string(256, 'a')}) {
+    for (auto const& host : {""s, "a b"s, "a\nb"s, std::string(256, 'a'), "[::1]"s, "127.0.0.1:22"s, "-a"s,
+                             "a\xe2\x80\xae"s, "::1%"s, "a\0b"s}) {
         auto const opened = Tunnel::open(
             m_connection,
             {.kind = TunnelKind::Local, .remoteHost = host, .remotePort = 80, .localPort = 0, .admit = {}});
         ASSERT_FALSE(opened);
         EXPECT_EQ(opened.error().code, Errc::InvalidArgument);
     }
+    for (auto const& host : {"::1"s, "fe80::1%eth0"s, "127.0.0.1"s, "db_1.example.org."s})
+        EXPECT_TRUE(Tunnel::open(
+            m_connection,
+            {.kind = TunnelKind::Local, .remoteHost = host, .remotePort = 80, .localPort = 0, .admit = {}}))
+            << host;
     EXPECT_FALSE(Tunnel::open(
         m_connection,
         {.kind = TunnelKind::Local, .remoteHost = "a", .remotePort = 0, .localPort = 0, .admit = {}}));
