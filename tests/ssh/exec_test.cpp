@@ -320,6 +320,8 @@ TEST(Exec, WhoWaitsForAnotherToLearnTheLoginShellCanStopAndHasADeadline)
     EXPECT_EQ(late.error().code, Errc::Timeout);
     ASSERT_TRUE(asked) << asked.error().message;
     EXPECT_EQ(*asked, LoginShell::Posix);
+}
+
 class ReadyChannelTest : public ::testing::Test {
 protected:
     static std::size_t count(std::string const& text, std::string_view what)
