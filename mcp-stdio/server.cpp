@@ -312,7 +312,7 @@ std::optional<std::string> Server::callTool(rpc::RequestId const& id, Json const
         readRelay(params.value("_meta", none), *call);
     auto args = validate(*tool, given == params.end() ? none : *given);
     if (!args)
-        return rpc::resultLine(id.json, toolResult(std::unexpected(args.error())));
+        return rpc::resultTextLine(id.json, toolResult(std::unexpected(args.error())));
     return start(call, [this, &row = *tool, values = *std::move(args)](RunningCall& self) {
         return rpc::resultTextLine(self.id.json, perform(row, values, self));
     });
@@ -356,7 +356,7 @@ std::optional<std::string> Server::callMethod(std::string const& method, rpc::Re
 std::optional<std::string> Server::start(std::shared_ptr<RunningCall> const& call, Work work)
 {
     auto const refuse = [&](Errc code, std::string message) {
-        return rpc::resultLine(call->id.json, toolResult(fail(code, std::move(message))));
+        return rpc::resultTextLine(call->id.json, toolResult(fail(code, std::move(message))));
     };
     call->arrived = [this] {
         std::lock_guard const lock(m_mutex);
@@ -396,16 +396,16 @@ std::string Server::perform(Tool const& tool, Args const& args, RunningCall& cal
         if (auto const free = requireNotStopped(m_services.paths); !free)
             return toolResult(std::unexpected(free.error()));
         if (m_services.app == nullptr)
-            return toolResultText(
+            return toolResult(
                 fail(Errc::AppNotRunning, fmt::format("{} works through the Termalin app, which "
                                                       "is not running; ask the person to start it.",
                                                       tool.name)));
         auto forwarded = m_services.app->call(tool, args,
                                               Call{m_services, call.control->token(), call.control, call,
                                                    call.client, Admission{}, call.shownDestructive});
-        return forwarded ? toLine(*forwarded) : toolResultText(std::unexpected(forwarded.error()));
+        return forwarded ? toLine(*forwarded) : toolResult(std::unexpected(forwarded.error()));
     }
-    return toolResultText(runGuarded(tool, args, call));
+    return toolResult(runGuarded(tool, args, call));
 }
 
 /// The only place where an exception of the standard or a third-party library is turned into an Error. Gives

@@ -229,29 +229,22 @@ Result<Args> validate(Tool const& tool, Json const& arguments)
 
 namespace {
 
-Json failedResult(Error const& error)
+std::string failedResult(Error const& error)
 {
     auto text = fmt::format("{}: {}", toString(error.code), error.message);
     if (!error.source.empty())
         text += fmt::format(" [{}]", error.source);
-    return {{"content", {{{"type", "text"}, {"text", std::move(text)}}}},
-            {"isError", true},
-            {"_meta", {{"code", toString(error.code)}, {"retryable", isRetryable(error)}}}};
+    return toLine({{"content", {{{"type", "text"}, {"text", std::move(text)}}}},
+                   {"isError", true},
+                   {"_meta", {{"code", toString(error.code)}, {"retryable", isRetryable(error)}}}});
 }
 
 } // namespace
 
-Json toolResult(Result<Json> const& outcome)
+std::string toolResult(Result<std::string> const& outcome)
 {
     if (!outcome)
         return failedResult(outcome.error());
-    return {{"content", {{{"type", "text"}, {"text", toLine(*outcome)}}}}, {"structuredContent", *outcome}};
-}
-
-std::string toolResultText(Result<std::string> const& outcome)
-{
-    if (!outcome)
-        return toLine(failedResult(outcome.error()));
     std::string text = R"({"content":[{"text":)";
     text.reserve(outcome->size() * 5 / 2 + 100); // the text stands there twice, once with its quotes escaped
     appendJsonString(text, *outcome);

@@ -132,11 +132,10 @@ struct Tool {
 /// argument that is wrong, missing or unknown, and what is allowed.
 [[nodiscard]] Result<Args> validate(Tool const& tool, Json const& arguments);
 
-/// A successful or failed call as MCP's CallToolResult: structuredContent and one text that parses to the
-/// same; or `<code>: <sentence>` with isError and `_meta {code, retryable}`.
-[[nodiscard]] Json toolResult(Result<Json> const& outcome);
-/// The same as the JSON text for the wire, from what the handler gave as JSON text.
-[[nodiscard]] std::string toolResultText(Result<std::string> const& outcome);
+/// A successful or failed call as the JSON text of MCP's CallToolResult, from what the handler gave as JSON
+/// text: structuredContent and one text that parses to the same; or `<code>: <sentence>` with isError and
+/// `_meta {code, retryable}`.
+[[nodiscard]] std::string toolResult(Result<std::string> const& outcome);
 
 // -- template implementation ------------------------------------------------------------------
 

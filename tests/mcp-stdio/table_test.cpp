@@ -5,7 +5,9 @@
 
 #include "client.h"
 #include "core/paths.h"
+#include "core/settings.h"
 #include "mcp-stdio/docs.h"
+#include "tests/support/temp_dir.h"
 
 namespace termalin::mcp {
 namespace {
@@ -179,6 +181,30 @@ TEST(ToolTable, AnswersEachRowCalledWithNoWrongAndSuperfluousArguments)
         for (auto const& spec : tool.args)
             EXPECT_THAT(text, HasSubstr(spec.name + " must be ")) << tool.name;
     }
+}
+
+TEST(ToolTable, TellsOfAStopOfAllAgentsInEachRowThatNeedsTheAppWhereNoneRuns)
+{
+    termalin::test::TempDir const dir;
+    test::Client client(allTools());
+    client.services.paths.settings = dir / "settings.json";
+    ASSERT_TRUE(changeSetting(client.services.paths.settings, "agents.stopped", "true"));
+    client.initialize();
+    auto rows = 0;
+    for (auto const& tool : allTools()) {
+        if (tool.needs != Needs::App)
+            continue;
+        ++rows;
+        Json fine = Json::object();
+        for (auto const& spec : tool.args)
+            if (spec.required)
+                fine[spec.name] = spec.name == "tabIds" ? Json{"t"} : Json("x");
+        client.call("1", tool.name, fine.dump());
+        auto const reply = client.next();
+        EXPECT_EQ(reply["result"]["_meta"], (Json{{"code", "consent_required"}, {"retryable", false}}))
+            << reply;
+    }
+    EXPECT_EQ(rows, 9);
 }
 
 TEST(ToolTable, IsWhatTheDocumentationSays)

@@ -99,31 +99,29 @@ TEST(ToolRow, IsStrictestWhereNothingIsSaid)
 
 TEST(ToolResult, OfASuccessIsTheSameInBothForms)
 {
-    auto const result = toolResult(Json{{"output", "a\xff\"\n"}, {"n", 9007199254740993LL}});
-    auto const onTheWire = Json::parse(toLine(result)); // where the bytes become valid text
-    EXPECT_EQ(Json::parse(onTheWire["content"][0]["text"].get<std::string>()),
-              onTheWire["structuredContent"]);
-    EXPECT_EQ(onTheWire["structuredContent"]["output"], "a\xEF\xBF\xBD\"\n");
-    EXPECT_FALSE(result.contains("isError"));
-}
-
-TEST(ToolResult, WrittenFromTextIsTheSameAsTheValue)
-{
-    Json const value{{"output", "a\"\\\n\u20ac"}, {"n", 1}};
-    EXPECT_EQ(Json::parse(toolResultText(toLine(value))), toolResult(value));
-    auto const failure = fail(Errc::Unreachable, "It did not answer.", "errno 110");
-    EXPECT_EQ(Json::parse(toolResultText(failure)), toolResult(failure));
+    auto const value = toLine(Json{{"output", "a\xff\"\\\n\u20ac"}, {"n", 9007199254740993LL}});
+    auto const result = Json::parse(toolResult(value));
+    EXPECT_EQ(result.size(), 2U);
+    EXPECT_EQ(result["content"].size(), 1U);
+    EXPECT_EQ(result["content"][0]["type"], "text");
+    EXPECT_EQ(result["content"][0]["text"], value);
+    EXPECT_EQ(result["structuredContent"], Json::parse(value));
+    EXPECT_EQ(result["structuredContent"]["output"], "a\xEF\xBF\xBD\"\\\n\xE2\x82\xAC");
+    EXPECT_EQ(result["structuredContent"]["n"], 9007199254740993LL);
 }
 
 TEST(ToolResult, OfAFailureIsCodeAndSentenceAlone)
 {
-    auto const result = toolResult(fail(Errc::Unreachable, "It did not answer.", "errno 110"));
+    auto const resultOf = [](std::unexpected<Error> error) {
+        return Json::parse(toolResult(std::move(error)));
+    };
+    auto const result = resultOf(fail(Errc::Unreachable, "It did not answer.", "errno 110"));
     EXPECT_EQ(result["content"][0]["text"], "unreachable: It did not answer. [errno 110]");
     EXPECT_EQ(result["isError"], true);
     EXPECT_EQ(result["_meta"], (Json{{"code", "unreachable"}, {"retryable", true}}));
     EXPECT_FALSE(result.contains("structuredContent"));
-    EXPECT_EQ(toolResult(std::unexpected(Error{Errc::Timeout, "x", "", true}))["_meta"]["retryable"], true);
-    EXPECT_EQ(toolResult(fail(Errc::Timeout, "x"))["_meta"]["retryable"], false);
+    EXPECT_EQ(resultOf(std::unexpected(Error{Errc::Timeout, "x", "", true}))["_meta"]["retryable"], true);
+    EXPECT_EQ(resultOf(fail(Errc::Timeout, "x"))["_meta"]["retryable"], false);
 }
 
 } // namespace
