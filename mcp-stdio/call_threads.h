@@ -9,8 +9,8 @@
 
 namespace termalin::mcp {
 
-/// Threads for calls. One that has done its job waits a while for the next: starting a thread, with a new
-/// stack to be mapped and touched, takes longer than many a call. Thread safe.
+/// Threads for calls. A few that have done their job wait for the next: starting a thread, with a new stack
+/// to be mapped and touched, takes longer than many a call. Thread safe.
 class CallThreads {
 public:
     /// So many wait at most; more only run while there is work.

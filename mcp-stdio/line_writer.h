@@ -40,8 +40,8 @@ private:
     bool waitWritable();
 
     int m_fd;
-    UniqueFd
-        m_pipe; ///< A pipe opened anew, so that writing to it never blocks; empty: it is none, or may not.
+    /// A pipe opened anew, so that writing to it never blocks; empty: it is none, or may not be opened.
+    UniqueFd m_pipe;
     std::size_t m_low;
     std::function<void()> m_onChange;
     UniqueFd m_wake; ///< eventfd: the writer is to stop.
