@@ -331,31 +331,28 @@ Result<std::vector<Host>> readHosts(Database& database)
     return sortedByName(std::move(hosts));
 }
 
-Result<std::vector<HostSummary>> readOpenHosts(Database& database)
+Result<void> readOpenHosts(Database& database, std::function<void(HostView const&)> const& look)
 {
     TRY_LET(auto rows, database.prepare("SELECT id, name, hostname, port, username, auth_type, policy, tags, "
                                         "notes FROM hosts WHERE policy <> 'blocked'"));
-    std::vector<HostSummary> hosts;
     for (;;) {
         TRY_LET(bool const row, rows.step());
         if (!row)
-            break;
+            return {};
         // What this program does not know is read as the strictest.
         auto const policy = parseAgentPolicy(rows.text(6)).value_or(AgentPolicy::Blocked);
         if (policy == AgentPolicy::Blocked || rows.text(0) == kLocalHostId)
             continue;
-        hosts.push_back({.id = std::string(rows.text(0)),
-                         .name = std::string(rows.text(1)),
-                         .hostname = std::string(rows.text(2)),
-                         .port = static_cast<std::uint16_t>(rows.number(3)),
-                         .username = std::string(rows.text(4)),
-                         .authType = parseAuthType(rows.text(5)).value_or(AuthType::Agent),
-                         .policy = policy,
-                         .tags = split(rows.text(7)),
-                         .notes = std::string(rows.text(8))});
+        look({.id = rows.text(0),
+              .name = rows.text(1),
+              .hostname = rows.text(2),
+              .port = static_cast<std::uint16_t>(rows.number(3)),
+              .username = rows.text(4),
+              .authType = parseAuthType(rows.text(5)).value_or(AuthType::Agent),
+              .policy = policy,
+              .tags = rows.text(7),
+              .notes = rows.text(8)});
     }
-    std::ranges::sort(hosts, {}, &HostSummary::name);
-    return hosts;
 }
 
 Result<Host> readHost(Database& database, std::string_view idOrName)

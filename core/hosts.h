@@ -74,15 +74,16 @@ struct Host {
     std::int64_t routeRevision = 0;
 };
 
-/// What a list shows of a host: reading so much of ten thousand costs a fraction of reading them whole.
-struct HostSummary {
-    std::string id, name, hostname;
+/// What a list shows of a host, where it lies: ten thousand of them are looked at in turn, not kept. Valid as
+/// long as the call that gives it.
+struct HostView {
+    std::string_view id, name, hostname;
     std::uint16_t port = 22;
-    std::string username;
+    std::string_view username;
     AuthType authType = AuthType::Agent;
     AgentPolicy policy = AgentPolicy::Blocked;
-    std::vector<std::string> tags;
-    std::string notes;
+    std::string_view tags; ///< Each ended by a newline, but for the last.
+    std::string_view notes;
 };
 
 } // namespace termalin

@@ -54,7 +54,7 @@ public:
     explicit SqliteStore(std::unique_ptr<Database> database) : m_database(std::move(database)) {}
 
     Result<std::vector<Host>> hosts() override;
-    Result<std::vector<HostSummary>> hostsOpenToAgents() override;
+    Result<void> lookAtOpenHosts(std::function<void(HostView const&)> const& look) override;
     Result<Host> findHost(std::string_view idOrName) override;
     Result<Host> addHost(Host const& host) override;
     Result<Host> updateHost(Host const& host) override;
@@ -84,9 +84,9 @@ Result<std::vector<Host>> SqliteStore::hosts()
     return readHosts(**m_database.access());
 }
 
-Result<std::vector<HostSummary>> SqliteStore::hostsOpenToAgents()
+Result<void> SqliteStore::lookAtOpenHosts(std::function<void(HostView const&)> const& look)
 {
-    return readOpenHosts(**m_database.access());
+    return readOpenHosts(**m_database.access(), look);
 }
 
 Result<Host> SqliteStore::findHost(std::string_view idOrName)

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,8 +30,9 @@ public:
 
     /// All hosts by name, the local one included.
     virtual Result<std::vector<Host>> hosts() = 0;
-    /// What agents may see of the hosts that are open to them, by name; the local one left out.
-    virtual Result<std::vector<HostSummary>> hostsOpenToAgents() = 0;
+    /// Shows what agents may see of each host that is open to them, in no order; the local one left out.
+    /// `look` must not call the store.
+    virtual Result<void> lookAtOpenHosts(std::function<void(HostView const&)> const& look) = 0;
     /// By id, else by name. Errors: UnknownHost, whose message lists nothing an agent may not see.
     virtual Result<Host> findHost(std::string_view idOrName) = 0;
     /// Adds a host: `id` and revisions of `host` are ignored and chosen here.

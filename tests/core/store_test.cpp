@@ -1,7 +1,9 @@
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <sys/stat.h>
 
 #include "core/schema.h"
@@ -16,6 +18,7 @@ using test::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 Host sample(std::string name)
 {
@@ -125,27 +128,20 @@ TEST_F(StoreTest, ListsForAgentsWhatIsOpenToThemByName)
     auto local = get("local");
     local.policy = AgentPolicy::Full;
     ASSERT_TRUE(m_store->updateHost(local));
-    add(sample("web"));
+    auto const web = add(sample("web"));
     add(plain("hidden"));
     auto full = plain("db");
     full.policy = AgentPolicy::Full;
     auto const db = add(full);
-    auto const open = m_store->hostsOpenToAgents();
-    ASSERT_TRUE(open);
-    ASSERT_EQ(open->size(), 2U);
-    EXPECT_EQ(open->at(0).id, db.id);
-    EXPECT_EQ(open->at(0).policy, AgentPolicy::Full);
-    EXPECT_EQ(open->at(0).port, 22);
-    EXPECT_THAT(open->at(0).tags, IsEmpty());
-    auto const& web = open->at(1);
-    EXPECT_EQ(web.name, "web");
-    EXPECT_EQ(web.hostname, "server.example");
-    EXPECT_EQ(web.port, 2222);
-    EXPECT_EQ(web.username, "deploy");
-    EXPECT_EQ(web.authType, AuthType::Key);
-    EXPECT_EQ(web.policy, AgentPolicy::Allowlist);
-    EXPECT_THAT(web.tags, ElementsAre("production", "web"));
-    EXPECT_EQ(web.notes, "Restart nothing.\nAsk first.");
+    std::map<std::string, std::string> open;
+    ASSERT_TRUE(m_store->lookAtOpenHosts([&](HostView const& host) {
+        open[std::string(host.name)] =
+            fmt::format("{} {} {} {} {} {} [{}] {}", host.id, host.hostname, host.port, host.username,
+                        toString(host.authType), toString(host.policy), host.tags, host.notes);
+    }));
+    EXPECT_THAT(open, ElementsAre(Pair("db", db.id + " db.example 22 deploy agent full [] "),
+                                  Pair("web", web.id + " server.example 2222 deploy key allowlist "
+                                                       "[production\nweb] Restart nothing.\nAsk first.")));
 }
 
 // Statements are compiled once and used again.
