@@ -57,16 +57,23 @@ std::string Server::perform(Tool const& tool, Args const& args, RunningCall& cal
                 fail(Errc::AppNotRunning, fmt::format("{} works through the Termalin app, which "
                                                       "is not running; ask the person to start it.",
                                                       tool.name)));
-        auto forwarded = m_services.app->call(tool, args,
-                                              Call{m_services, call.control->token(), call.control, call,
-                                                   call.client, Admission{}, call.shownDestructive});
-        return forwarded ? toLine(*forwarded) : toolResult(std::unexpected(forwarded.error()));
+        try {
+            auto const forwarded =
+                m_services.app->call(tool, args,
+                                     Call{m_services, call.control->token(), call.control, call, call.client,
+                                          Admission{}, call.shownDestructive});
+            return forwarded ? toLine(*forwarded) : toolResult(std::unexpected(forwarded.error()));
+        } catch (std::exception const& e) { // its thread has other calls to run
+            return toolResult(fail(Errc::Internal,
+                                   fmt::format("{} failed unexpectedly; this is a defect.", tool.name),
+                                   e.what()));
+        }
     }
     return toolResult(runGuarded(tool, args, call));
 }
 
-/// The only place where an exception of the standard or a third-party library is turned into an Error. Gives
-/// the result as JSON text.
+/// Gives the result as JSON text. Here, and in perform(), exceptions of the standard and of third-party
+/// libraries are turned into Errors.
 Result<std::string> Server::runGuarded(Tool const& tool, Args const& args, RunningCall& running)
 {
     auto const unexpectedly = [&](std::exception const& e) {

@@ -164,7 +164,7 @@ bool ExecTask::step(Session& session)
     sendSignals();
     if (session.rekeying())
         m_lastByte = Deadline::Clock::now(); // silence that says nothing
-    return readOutput() || finishIfTold();
+    return readOutput(session) || finishIfTold();
 }
 
 bool ExecTask::finishIfTold()
@@ -203,8 +203,30 @@ void ExecTask::noteStatus()
     m_statusKnown = true;
 }
 
+/// The command has told how it ended, and what else holds its output open prints nothing. A server that gets
+/// no time prints nothing either, though more waits in its pipes: so it is asked whether it is there, twice,
+/// since sshd answers before it looks into its pipes. Whatever comes counts as the answer.
+bool ExecTask::silent(Session& session)
+{
+    auto const now = Deadline::Clock::now();
+    if (now - *m_statusAt >= kLongestAfterStatus)
+        return true;
+    if (now - std::max(m_lastByte, *m_statusAt) < kQuietAfterStatus) {
+        m_probes = 0;
+        return false;
+    }
+    if (m_probes > 0 && session.received() == m_receivedAtProbe)
+        return false;
+    if (m_probes == 2)
+        return true;
+    ++m_probes;
+    m_receivedAtProbe = session.received();
+    session.probe();
+    return false;
+}
+
 /// Takes what has come. True when the command has ended.
-bool ExecTask::readOutput()
+bool ExecTask::readOutput(Session& session)
 {
     static constexpr std::size_t kPiece = 64U * 1024U;
     static thread_local std::array<char, kPiece> buffer;
@@ -230,13 +252,11 @@ bool ExecTask::readOutput()
     if (m_broken)
         return finish(m_statusAt ? Completion::Exit : Completion::Disconnected,
                       m_broken->message + " The command may or may not have finished.");
-    auto const now = Deadline::Clock::now();
     if (m_endOfOutput && (m_statusAt || m_channel->closed()))
         return finish(Completion::Exit, m_statusAt ? ""
                                                    : "The server closed the channel without telling how "
                                                      "the command ended.");
-    if (m_statusAt && (now - std::max(m_lastByte, *m_statusAt) >= kQuietAfterStatus ||
-                       now - *m_statusAt >= kLongestAfterStatus))
+    if (m_statusAt && silent(session))
         return finish(Completion::Exit, kStillHeld);
     return false;
 }
@@ -247,8 +267,9 @@ Deadline ExecTask::wakeAt() const
         return m_retry;
     if (!m_statusAt)
         return Deadline::never();
+    auto const longest = *m_statusAt + kLongestAfterStatus;
     auto const next =
-        std::min(std::max(m_lastByte, *m_statusAt) + kQuietAfterStatus, *m_statusAt + kLongestAfterStatus);
+        m_probes > 0 ? longest : std::min(std::max(m_lastByte, *m_statusAt) + kQuietAfterStatus, longest);
     return Deadline::in(std::chrono::ceil<std::chrono::milliseconds>(next - Deadline::Clock::now()));
 }
 

@@ -53,7 +53,8 @@ public:
 
 private:
     Attempt<void> begin(Session& session);
-    bool readOutput();
+    bool readOutput(Session& session);
+    [[nodiscard]] bool silent(Session& session);
     bool sendSignals();
     bool finishIfTold();
     void noteStatus();
@@ -73,6 +74,8 @@ private:
     OutputBuffer m_output;
     std::optional<Deadline::Clock::time_point> m_statusAt;
     Deadline::Clock::time_point m_lastByte{};
+    int m_probes = 0;                    ///< sent in this silence
+    std::uint64_t m_receivedAtProbe = 0; ///< of the session, when the last was sent
     Deadline m_retry = Deadline::never();
 
     mutable std::mutex m_mutex; ///< guards what follows

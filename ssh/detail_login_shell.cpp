@@ -15,7 +15,15 @@ Result<LoginShell> ConnectionImpl::loginShell(Deadline deadline, std::stop_token
         return *m_shell;
     m_askingShell = true;
     lock.unlock();
-    auto answer = askLoginShell(deadline, stop);
+    Result<LoginShell> answer = fail(Errc::Internal, "The login shell of " + name() + " was not asked for.");
+    try {
+        answer = askLoginShell(deadline, stop);
+    } catch (...) { // the others that wait must not do so for ever
+        lock.lock();
+        m_askingShell = false;
+        m_shellAsked.notify_all();
+        throw;
+    }
     lock.lock();
     m_askingShell = false;
     if (answer)
