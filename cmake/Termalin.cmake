@@ -48,8 +48,9 @@ function(termalin_library name)
 endfunction()
 
 # termalin_test(<name> SOURCES ... USES ... LABELS ...): one GoogleTest program. OWN_MAIN: it has a main() itself.
+# ALONE: nothing else runs beside its tests, since what they look at has a time limit of the product's own.
 function(termalin_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "OWN_MAIN" "TIMEOUT" "SOURCES;USES;LABELS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "OWN_MAIN;ALONE" "TIMEOUT" "SOURCES;USES;LABELS")
     add_executable(${name}_test ${arg_SOURCES})
     target_link_libraries(${name}_test PRIVATE ${arg_USES} GTest::gtest GTest::gmock)
     if(NOT arg_OWN_MAIN)
@@ -66,7 +67,7 @@ function(termalin_test name)
         math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 5")
     endif()
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 120
-        PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+        PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_ALONE})
 endfunction()
 
 # termalin_fuzzer(<name> SOURCES ... USES ...): one libFuzzer target, fuzz_<name>.
