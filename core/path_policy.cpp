@@ -95,7 +95,8 @@ Result<std::string> admitPath(std::string_view path, std::span<PathPattern const
         Errc::NotInAllowlist,
         fmt::format(
             "The path '{}' is not among the readable paths of this host. The person can list it with: "
-            "termalin-mcp host set NAME --allow-read PATTERN",
+            "termalin-mcp host set NAME --allow-read PATTERN (all patterns of the host, each with its own "
+            "--allow-read).",
             visible(path)));
 }
 

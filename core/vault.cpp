@@ -181,7 +181,7 @@ Result<LockedKey> StoredVault::keyByPassword(Secret const& password)
     auto const data = unseal(key, placeOf(kByPassword), std::string_view(*wrapped).substr(newline + 1));
     if (!data)
         return fail(Errc::AuthFailed,
-                    "The master password is wrong, or the vault's record of it was changed.");
+                    "The master password is wrong, or the vault's record of it was changed. Try again.");
     return LockedKey::from(data->reveal());
 }
 

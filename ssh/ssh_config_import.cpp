@@ -260,7 +260,7 @@ std::string toText(ImportReport const& report)
         std::string way;
         for (auto const& jump : host.jump)
             way += (way.empty() ? " through " : ", ") + jump;
-        text += visible(fmt::format("imported  {}{}: {}@{} port {}{}", host.name,
+        text += visible(fmt::format("found     {}{}: {}@{} port {}{}", host.name,
                                     where.empty() ? "" : " (" + where + ")", host.username, host.hostname,
                                     host.port, way)) +
                 '\n';

@@ -127,8 +127,8 @@ private:
             ->excludes(password);
         addSecretFd(app, host.secretFd);
         app->add_flag("--yes", host.yes, "Agree to what gives agents more, without being asked");
-        app->footer(
-            "An option that can be given several times replaces the whole list; an empty value clears it.");
+        app->footer("In host set, an option that can be given several times replaces the whole list, and an "
+                    "empty value clears it.");
     }
 
     static void addSecretFd(CLI::App* app, int& target)

@@ -116,7 +116,7 @@ Result<int> trustSeen(Context& context, Seen const& seen, TrustOptions const& op
 {
     auto const& own = context.paths().knownHosts;
     auto const print = ssh::fingerprint(seen.key.blob);
-    say("{} shows a {} key: {}", visible(seen.host.name), typeName(seen.key), print);
+    say("{} shows this {} key: {}", visible(seen.host.name), typeName(seen.key), print);
     auto matched = false;
     if (!options.fingerprint.empty()) {
         TRY_LET(auto const wanted, normalFingerprint(options.fingerprint));

@@ -140,7 +140,7 @@ TEST(ImportHosts, WhatIsLeftOutIsSaidWithItsPlace)
     EXPECT_THAT(report.hosts.at(0).host.knownHostsFiles, ElementsAre("none"));
     EXPECT_THAT(report.hosts.at(0).host.keyFiles, IsEmpty());
     auto const text = toText(report);
-    EXPECT_THAT(text, HasSubstr("imported  web (config:1): ada@web port 22\n"));
+    EXPECT_THAT(text, HasSubstr("found     web (config:1): ada@web port 22\n"));
     EXPECT_THAT(text, HasSubstr("left out  web: forwardagent (config:2)\n"));
 }
 
