@@ -108,7 +108,8 @@ private:
         optional(app, "--policy", host.policy, "What agents may do: blocked (default), allowlist or full",
                  "POLICY");
         optional(app, "--allow", host.rules,
-                 "A command that agents may run under allowlist, such as 'systemctl status *'", "RULE");
+                 "A command that agents may run under allowlist, such as 'systemctl status * --no-pager'",
+                 "RULE");
         optional(app, "--allow-read", host.reads,
                  "Files that agents may read under allowlist, such as '/var/log/**'", "PATTERN");
         optional(app, "--agent", host.agent, "An ssh-agent's socket, or none", "SOCKET");

@@ -9,7 +9,7 @@ bin=${1:?usage: packaging/demo/run.sh BINDIR}
 cat <<TEXT
 
 For your own servers:
-  $bin/termalin-mcp host add NAME USER@ADDRESS --policy allowlist --allow 'systemctl status *'
+  $bin/termalin-mcp host add NAME USER@ADDRESS --policy allowlist --allow 'systemctl status * --no-pager'
   $bin/termalin-mcp host trust NAME
 and for Claude Code (others: termalin-mcp install --help):
 TEXT
