@@ -167,6 +167,9 @@ Result<void> Server::makeKeys()
 Result<void> Server::writeConfiguration() const
 {
     std::ofstream file(m_folder / "sshd_config");
+    // Bash run by sshd reads ~/.bashrc, but not where it is a shell within a shell (bash(1), INVOCATION;
+    // SHLVL): what somebody's start-up files do, and how long they take, is not what is shown here.
+    file << "SetEnv SHLVL=2\n";
     file << "HostKey " << (m_folder / "host-key").string() << "\nAuthorizedKeysFile "
          << (m_folder / "client-key.pub").string()
          << "\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\n"
