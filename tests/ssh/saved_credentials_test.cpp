@@ -150,7 +150,8 @@ TEST_F(SavedCredentialsTest, SignersAreAskedForByTheIdOfTheHost)
         return std::vector<std::shared_ptr<Signer>>();
     });
     EXPECT_THAT(credentials->signers(m_web, Deadline::in(std::chrono::seconds(1)), {}), IsEmpty());
-    EXPECT_THAT(credentials->signers(named("a stranger"), Deadline::in(std::chrono::seconds(1)), {}), IsEmpty());
+    EXPECT_THAT(credentials->signers(named("a stranger"), Deadline::in(std::chrono::seconds(1)), {}),
+                IsEmpty());
     EXPECT_THAT(asked, ElementsAre("h-web h-web"));
 }
 
