@@ -34,14 +34,21 @@ std::string joined(std::vector<std::string> const& list)
     return fmt::format("{}", fmt::join(list, "\n"));
 }
 
-std::vector<std::string> split(std::string_view lines)
+/// Appends the lines' texts to a list of strings or of views.
+template <class List>
+void splitInto(List& list, std::string_view lines)
 {
-    std::vector<std::string> list;
     while (!lines.empty()) {
         auto const end = std::min(lines.find('\n'), lines.size());
         list.emplace_back(lines.substr(0, end));
         lines.remove_prefix(std::min(end + 1, lines.size()));
     }
+}
+
+std::vector<std::string> split(std::string_view lines)
+{
+    std::vector<std::string> list;
+    splitInto(list, lines);
     return list;
 }
 
@@ -238,12 +245,6 @@ Result<void> writeJumps(Database& database, std::string const& id, std::vector<s
     return {};
 }
 
-bool sameRoute(Host const& a, Host const& b)
-{
-    return a.hostname == b.hostname && a.port == b.port && a.username == b.username && a.jump == b.jump &&
-           a.proxyCommand == b.proxyCommand && a.addressFamily == b.addressFamily;
-}
-
 bool same(Host const& a, Host const& b)
 {
     return sameRoute(a, b) && a.name == b.name && a.authType == b.authType && a.policy == b.policy &&
@@ -335,6 +336,7 @@ Result<void> readOpenHosts(Database& database, std::function<void(HostView const
 {
     TRY_LET(auto rows, database.prepare("SELECT id, name, hostname, port, username, auth_type, policy, tags, "
                                         "notes FROM hosts WHERE policy <> 'blocked'"));
+    std::vector<std::string_view> tags;
     for (;;) {
         TRY_LET(bool const row, rows.step());
         if (!row)
@@ -343,6 +345,8 @@ Result<void> readOpenHosts(Database& database, std::function<void(HostView const
         auto const policy = parseAgentPolicy(rows.text(6)).value_or(AgentPolicy::Blocked);
         if (policy == AgentPolicy::Blocked || rows.text(0) == kLocalHostId)
             continue;
+        tags.clear();
+        splitInto(tags, rows.text(7));
         look({.id = rows.text(0),
               .name = rows.text(1),
               .hostname = rows.text(2),
@@ -350,7 +354,7 @@ Result<void> readOpenHosts(Database& database, std::function<void(HostView const
               .username = rows.text(4),
               .authType = parseAuthType(rows.text(5)).value_or(AuthType::Agent),
               .policy = policy,
-              .tags = rows.text(7),
+              .tags = tags,
               .notes = rows.text(8)});
     }
 }

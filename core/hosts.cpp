@@ -70,4 +70,10 @@ std::optional<AddressFamily> parseAddressFamily(std::string_view text) noexcept
     return valueIn(kFamilies, text);
 }
 
+bool sameRoute(Host const& a, Host const& b)
+{
+    return a.hostname == b.hostname && a.port == b.port && a.username == b.username && a.jump == b.jump &&
+           a.proxyCommand == b.proxyCommand && a.addressFamily == b.addressFamily;
+}
+
 } // namespace termalin

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,9 @@ struct Host {
     std::int64_t routeRevision = 0;
 };
 
+/// Whether both are reached the same way; what Host::routeRevision counts the changes of.
+[[nodiscard]] bool sameRoute(Host const& a, Host const& b);
+
 /// What a list shows of a host, where it lies: ten thousand of them are looked at in turn, not kept. Valid as
 /// long as the call that gives it.
 struct HostView {
@@ -82,7 +86,7 @@ struct HostView {
     std::string_view username;
     AuthType authType = AuthType::Agent;
     AgentPolicy policy = AgentPolicy::Blocked;
-    std::string_view tags; ///< Each ended by a newline, but for the last.
+    std::span<std::string_view const> tags;
     std::string_view notes;
 };
 

@@ -120,35 +120,33 @@ void LineWriter::run()
     }
 }
 
+/// Writes what the descriptor, which poll(2) has called writable, takes without blocking, and answers as
+/// write(2).
+ssize_t LineWriter::writeSome(std::string_view bytes) const
+{
+    if (m_pipe)
+        return ::write(m_pipe.get(), bytes.data(), bytes.size());
+    auto const sent = ::send(m_fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0 || errno != ENOTSOCK)
+        return sent;
+    return ::write(m_fd, bytes.data(), std::min(bytes.size(), kPipeBytes));
+}
+
 /// How much was taken. What is wrong with the descriptor is left for the thread to find.
 std::size_t LineWriter::writeAtOnce(std::string_view bytes) const
 {
-    if (m_pipe) {
-        auto const count = ::write(m_pipe.get(), bytes.data(), bytes.size());
-        return static_cast<std::size_t>(std::max<ssize_t>(count, 0));
-    }
     pollfd room{m_fd, POLLOUT, 0};
     if (::poll(&room, 1, 0) != 1 || room.revents != POLLOUT)
         return 0;
-    auto count = ::send(m_fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (count < 0 && errno == ENOTSOCK && bytes.size() <= kPipeBytes)
-        count = ::write(m_fd, bytes.data(), bytes.size());
-    return static_cast<std::size_t>(std::max<ssize_t>(count, 0));
+    return static_cast<std::size_t>(std::max<ssize_t>(writeSome(bytes), 0));
 }
 
 bool LineWriter::writeAll(std::string_view bytes)
 {
-    auto isSocket = !m_pipe;
     while (!bytes.empty()) {
         if (!waitWritable())
             return false;
-        auto count = isSocket ? ::send(m_fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
-        if (isSocket && count < 0 && errno == ENOTSOCK)
-            isSocket = false;
-        if (m_pipe)
-            count = ::write(m_pipe.get(), bytes.data(), bytes.size());
-        else if (!isSocket)
-            count = ::write(m_fd, bytes.data(), std::min(bytes.size(), kPipeBytes));
+        auto const count = writeSome(bytes);
         if (count < 0 && errno != EINTR && errno != EAGAIN)
             return false;
         bytes.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));

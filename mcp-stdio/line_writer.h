@@ -37,6 +37,7 @@ private:
     void run();
     bool writeAll(std::string_view bytes);
     [[nodiscard]] std::size_t writeAtOnce(std::string_view bytes) const;
+    [[nodiscard]] ssize_t writeSome(std::string_view bytes) const;
     bool waitWritable();
 
     int m_fd;

@@ -1,7 +1,9 @@
 #include "ssh/lookup.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <condition_variable>
 #include <memory>
@@ -63,6 +65,17 @@ std::string Address::text() const
                       NI_NUMERICHOST) != 0)
         return "an address";
     return host.data();
+}
+
+bool isIpv6Address(std::string const& text)
+{
+    auto const zone = text.find('%');
+    in6_addr out{};
+    return ::inet_pton(AF_INET6, text.substr(0, zone).c_str(), &out) == 1 &&
+           (zone == std::string::npos ||
+            (zone + 1 < text.size() && std::ranges::all_of(text.substr(zone + 1), [](char c) {
+                 return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
+             })));
 }
 
 Result<std::vector<Address>> lookUp(std::string const& hostname, std::uint16_t port, AddressFamily family,

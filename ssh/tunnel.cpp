@@ -1,7 +1,6 @@
 #include "ssh/tunnel.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <array>
 #include <atomic>
 #include <cctype>
@@ -18,6 +17,7 @@
 #include "core/output_buffer.h"
 #include "ssh/detail_connection.h"
 #include "ssh/detail_pump.h"
+#include "ssh/lookup.h"
 #include "ssh/socks5.h"
 
 namespace termalin::ssh {
@@ -330,12 +330,7 @@ bool namesAHost(std::string const& text)
     };
     if (text.empty() || text.size() > 255 || text.front() == '-')
         return false;
-    auto const zone = std::min(text.find('%'), text.size());
-    in6_addr address{};
-    if (::inet_pton(AF_INET6, text.substr(0, zone).c_str(), &address) == 1)
-        return zone == text.size() ||
-               (zone + 1 < text.size() && std::ranges::all_of(text.substr(zone + 1), plain));
-    return std::ranges::all_of(text, plain);
+    return std::ranges::all_of(text, plain) || isIpv6Address(text);
 }
 
 Result<void> check(TunnelRequest const& request)

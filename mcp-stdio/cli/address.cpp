@@ -1,20 +1,14 @@
 #include "mcp-stdio/cli/address.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cctype>
 #include <charconv>
-#include <cstring>
+#include <chrono>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <memory>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <optional>
-#include <sys/socket.h>
-#include <vector>
 
 #include "mcp-stdio/cli/console.h"
+#include "mcp-stdio/tunnel_ports.h"
+#include "ssh/lookup.h"
 
 namespace termalin::cli {
 
@@ -23,6 +17,7 @@ namespace {
 constexpr std::string_view kForm =
     "Write it as USER@ADDRESS or USER@ADDRESS:PORT, an IPv6 address in brackets: "
     "root@[2001:db8::1]:22.";
+constexpr std::chrono::seconds kLookupTime{10};
 
 Result<void> checkUser(std::string_view user)
 {
@@ -54,18 +49,6 @@ Result<void> checkUser(std::string_view user)
         return fail(Errc::InvalidArgument,
                     fmt::format("A user's name cannot contain '{}': {}", visible({&*bad, 1}), visible(user)));
     return {};
-}
-
-bool isNumericV6(std::string const& address)
-{
-    auto const zone = address.find('%');
-    in6_addr out{};
-    return ::inet_pton(AF_INET6, address.substr(0, zone).c_str(), &out) == 1 &&
-           (zone == std::string::npos ||
-            (zone + 1 < address.size() &&
-             std::all_of(address.begin() + static_cast<std::ptrdiff_t>(zone) + 1, address.end(), [](char c) {
-                 return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
-             })));
 }
 
 Result<void> checkName(std::string_view name)
@@ -105,46 +88,6 @@ Result<std::uint16_t> parsePort(std::string_view text)
     return static_cast<std::uint16_t>(port);
 }
 
-/// The 16 bytes of an address, an IPv4 one as its mapped form, so that the two compare alike.
-std::optional<in6_addr> bytesOf(sockaddr const* address)
-{
-    in6_addr out{};
-    if (address != nullptr && address->sa_family == AF_INET6) {
-        sockaddr_in6 v6{};
-        std::memcpy(&v6, address, sizeof v6);
-        return v6.sin6_addr;
-    }
-    if (address != nullptr && address->sa_family == AF_INET) {
-        sockaddr_in v4{};
-        std::memcpy(&v4, address, sizeof v4);
-        out.s6_addr[10] = out.s6_addr[11] = 0xff;
-        std::memcpy(&out.s6_addr[12], &v4.sin_addr, 4);
-        return out;
-    }
-    return std::nullopt;
-}
-
-bool isLoopback(in6_addr const& a)
-{
-    if (IN6_IS_ADDR_V4MAPPED(&a))
-        return a.s6_addr[12] == 127 ||
-               (a.s6_addr[12] == 0 && a.s6_addr[13] == 0 && a.s6_addr[14] == 0 && a.s6_addr[15] == 0);
-    return IN6_IS_ADDR_LOOPBACK(&a) || IN6_IS_ADDR_UNSPECIFIED(&a);
-}
-
-std::vector<in6_addr> ownAddresses()
-{
-    ifaddrs* list = nullptr;
-    std::vector<in6_addr> own;
-    if (::getifaddrs(&list) != 0)
-        return own;
-    for (auto const* at = list; at != nullptr; at = at->ifa_next)
-        if (auto const bytes = bytesOf(at->ifa_addr))
-            own.push_back(*bytes);
-    ::freeifaddrs(list);
-    return own;
-}
-
 } // namespace
 
 Result<Login> parseLogin(std::string_view text)
@@ -163,7 +106,7 @@ Result<Login> parseLogin(std::string_view text)
             return fail(Errc::InvalidArgument,
                         fmt::format("The bracket of '{}' is not closed. {}", visible(rest), kForm));
         login.address = rest.substr(1, close - 1);
-        if (!isNumericV6(login.address))
+        if (!ssh::isIpv6Address(login.address))
             return fail(Errc::InvalidArgument,
                         fmt::format("'{}' is not an IPv6 address. {}", visible(login.address), kForm));
         rest.remove_prefix(close + 1);
@@ -187,21 +130,8 @@ Result<Login> parseLogin(std::string_view text)
 
 bool isThisComputer(std::string const& address)
 {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    if (::getaddrinfo(address.c_str(), nullptr, &hints, &found) != 0)
-        return false;
-    std::unique_ptr<addrinfo, void (*)(addrinfo*)> const owner(found, ::freeaddrinfo);
-    auto const own = ownAddresses();
-    for (auto const* at = found; at != nullptr; at = at->ai_next) {
-        auto const bytes = bytesOf(at->ai_addr);
-        if (bytes && (isLoopback(*bytes) || std::ranges::any_of(own, [&](in6_addr const& mine) {
-                          return std::memcmp(&mine, &*bytes, sizeof mine) == 0;
-                      })))
-            return true;
-    }
-    return false;
+    // What cannot be told in time is treated as what asks for more care.
+    return mcp::isThisComputer(address, Deadline::in(kLookupTime), {}).value_or(true);
 }
 
 } // namespace termalin::cli

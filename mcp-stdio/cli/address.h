@@ -21,7 +21,8 @@ struct Login {
 Result<Login> parseLogin(std::string_view text);
 
 /// Whether a connection to `address` (a name or a number) ends at this computer: loopback, the unspecified
-/// address, or an address of one of its interfaces. Looks the name up; one that is not found is not ours.
+/// address, or an address of one of its interfaces. Looks the name up, for 10 s at most;
+/// one that is not found is not ours, and one that was not answered in time counts as ours.
 [[nodiscard]] bool isThisComputer(std::string const& address);
 
 } // namespace termalin::cli

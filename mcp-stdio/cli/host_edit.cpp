@@ -164,12 +164,6 @@ std::string quoted(Texts const& list)
     return fmt::format("{}", fmt::join(safe, ", "));
 }
 
-bool sameRoute(Host const& a, Host const& b)
-{
-    return a.hostname == b.hostname && a.port == b.port && a.username == b.username && a.jump == b.jump &&
-           a.proxyCommand == b.proxyCommand && a.addressFamily == b.addressFamily;
-}
-
 std::string plainName(std::string name)
 {
     std::ranges::transform(name, name.begin(), [](char c) {

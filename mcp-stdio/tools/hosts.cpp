@@ -32,11 +32,8 @@ void appendHost(std::string& to, HostView const& host, std::string const& ownAcc
     appendField(to, R"(,"authType":)", toString(host.authType));
     appendField(to, R"(,"policy":)", toString(host.policy));
     to += R"(,"tags":[)";
-    for (auto tags = host.tags; !tags.empty();) {
-        auto const end = std::min(tags.find('\n'), tags.size());
-        appendField(to, tags.data() == host.tags.data() ? "" : ",", tags.substr(0, end));
-        tags.remove_prefix(std::min(end + 1, tags.size()));
-    }
+    for (auto const& tag : host.tags)
+        appendField(to, &tag == &host.tags.front() ? "" : ",", tag);
     to += ']';
     if (!host.notes.empty())
         appendField(to, R"(,"notes":)", host.notes);

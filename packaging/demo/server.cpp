@@ -11,12 +11,13 @@
 #include <fstream>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pwd.h>
 #include <spawn.h>
 #include <sstream>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "core/account.h"
 
 extern char** environ; // NOLINT(readability-redundant-declaration): unistd.h has it only as an extension
 
@@ -62,16 +63,6 @@ Result<void> waitFor(pid_t pid, std::string const& name)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return {};
     return fail(Errc::Internal, fmt::format("{} failed.", name));
-}
-
-std::string ownName()
-{
-    std::array<char, 16 * 1024> buffer{};
-    passwd entry{};
-    passwd* found = nullptr;
-    if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
-        return found->pw_name;
-    return {};
 }
 
 } // namespace
@@ -125,7 +116,7 @@ Result<std::unique_ptr<Server>> Server::start(std::filesystem::path const& folde
 {
     std::unique_ptr<Server> server(
         new Server(folder)); // NOLINT(modernize-make-unique): the constructor is private
-    server->m_user = ownName();
+    server->m_user = ownAccount();
     if (server->m_user.empty())
         return fail(Errc::NotFound, "The account that runs this has no name, and sshd needs one.");
     if (::access(kSshd, X_OK) != 0)

@@ -135,9 +135,9 @@ TEST_F(StoreTest, ListsForAgentsWhatIsOpenToThemByName)
     auto const db = add(full);
     std::map<std::string, std::string> open;
     ASSERT_TRUE(m_store->lookAtOpenHosts([&](HostView const& host) {
-        open[std::string(host.name)] =
-            fmt::format("{} {} {} {} {} {} [{}] {}", host.id, host.hostname, host.port, host.username,
-                        toString(host.authType), toString(host.policy), host.tags, host.notes);
+        open[std::string(host.name)] = fmt::format(
+            "{} {} {} {} {} {} [{}] {}", host.id, host.hostname, host.port, host.username,
+            toString(host.authType), toString(host.policy), fmt::join(host.tags, "\n"), host.notes);
     }));
     EXPECT_THAT(open, ElementsAre(Pair("db", db.id + " db.example 22 deploy agent full [] "),
                                   Pair("web", web.id + " server.example 2222 deploy key allowlist "

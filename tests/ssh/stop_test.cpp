@@ -77,14 +77,19 @@ TEST(Stop, LeavesNoProcessBehindWhateverTheAccountAndItsShell)
     }
 }
 
+Result<ExecOutcome> sleepTooLong(Connection& connection, std::string const& seconds)
+{
+    ExecRequest request;
+    request.command = "echo begun; sleep " + seconds;
+    return connection.exec(std::move(request), Deadline::in(1s), {});
+}
+
 TEST(Stop, StopsACommandWhoseTimeIsOver)
 {
     Sshd const server;
     auto const connection = server.connect();
     auto const seconds = test::uniqueSeconds();
-    ExecRequest request;
-    request.command = "echo begun; sleep " + seconds;
-    auto const outcome = connection->exec(std::move(request), Deadline::in(1s), {});
+    auto const outcome = sleepTooLong(*connection, seconds);
 
     ASSERT_TRUE(outcome) << outcome.error().message;
     EXPECT_EQ(outcome->completion, Completion::Timeout);
@@ -102,9 +107,7 @@ TEST(Stop, ReachesTheProcessesAlsoWhereTheAccountsStartUpFilesTakeTheirTime)
     Sshd const server({.loginShell = shell.string()});
     auto const connection = server.connect();
     auto const seconds = test::uniqueSeconds();
-    ExecRequest request;
-    request.command = "echo begun; sleep " + seconds;
-    auto const outcome = connection->exec(std::move(request), Deadline::in(1s), {});
+    auto const outcome = sleepTooLong(*connection, seconds);
 
     ASSERT_TRUE(outcome) << outcome.error().message;
     EXPECT_EQ(outcome->completion, Completion::Timeout);
