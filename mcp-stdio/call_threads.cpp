@@ -21,6 +21,7 @@ void CallThreads::run(std::function<void()> job)
     ended.swap(m_ended);
     if (m_idle > m_handed.size()) {
         m_handed.push_back(std::move(job));
+        lock.unlock(); // so that who wakes finds it free
         m_changed.notify_one();
     } else {
         auto const self = m_threads.emplace(m_threads.end());
@@ -32,8 +33,8 @@ void CallThreads::run(std::function<void()> job)
             m_ended.splice(m_ended.end(), ended);
             throw;
         }
+        lock.unlock();
     }
-    lock.unlock();
     for (auto& thread : ended)
         thread.join();
 }

@@ -36,8 +36,9 @@ void PolicyWatch::wake()
 {
     {
         std::scoped_lock const lock(m_mutex);
-        if (std::exchange(m_wake, true))
-            return;
+        m_wake = true;
+        if (!std::exchange(m_asleep, false))
+            return; // it looks by itself soon
     }
     m_woken.notify_all();
 }
@@ -72,9 +73,12 @@ void PolicyWatch::run()
         auto const idle = m_callbacks.isIdle();
         {
             std::unique_lock lock(m_mutex);
-            if (idle)
+            if (idle) {
+                m_asleep = !m_wake;
                 m_woken.wait(lock, [this] { return m_ending || m_wake; });
-            else // not sooner for each thing that is added: calls would look at the store one more time each
+                m_asleep = false;
+            } else // not sooner for each thing that is added: calls would look at the store one more time
+                   // each
                 m_woken.wait_for(lock, kLookEvery, [this] { return m_ending; });
             if (m_ending)
                 return;

@@ -49,6 +49,7 @@ private:
     std::mutex m_mutex;
     std::condition_variable m_woken;
     bool m_wake = false;   ///< guarded by m_mutex
+    bool m_asleep = false; ///< guarded by m_mutex: waits for a wake(), however long that takes
     bool m_ending = false; ///< guarded by m_mutex
     std::thread m_thread;
 };

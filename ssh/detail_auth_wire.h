@@ -42,6 +42,8 @@ public:
     bool noteFailure(std::string_view packet);
     [[nodiscard]] std::vector<std::string> const& methods() const noexcept { return m_methods; }
     [[nodiscard]] bool takes(std::string_view method) const;
+    /// Whether it is known what the server takes.
+    [[nodiscard]] bool asked() const noexcept { return !m_methods.empty(); }
 
     [[nodiscard]] std::string sessionId() const;
     /// Empty list: the server did not say (RFC 8308).

@@ -95,9 +95,11 @@ bool ExecTask::statusKnown() const
 void ExecTask::settle(Result<ExecOutcome> outcome)
 {
     m_channel.reset();
-    std::lock_guard const lock(m_mutex);
-    m_outcome = std::move(outcome);
-    m_changed.notify_all();
+    {
+        std::lock_guard const lock(m_mutex);
+        m_outcome = std::move(outcome);
+    }
+    m_changed.notify_all(); // without the lock: who wakes finds it free
 }
 
 /// From the opening to the closed input; each part is passed over once it is done.
@@ -124,6 +126,10 @@ Attempt<void> ExecTask::begin(Session& session)
                 m_connection.countCommand(m_request.command);
         }
         auto started = m_channel->exec(m_request.command);
+        // The end of its input follows at once, which spares both ends a turn. While keys are exchanged
+        // nothing was sent yet, and it must not come first.
+        if (!m_inputClosed && (!started || *started) && !session.rekeying())
+            m_inputClosed = m_channel->sendEof().has_value();
         if (!started)
             return std::nullopt;
         if (!*started) {
@@ -152,7 +158,7 @@ bool ExecTask::step(Session& session)
             return true;
         }
     }
-    if (!m_inputClosed) {
+    if (!m_started || !m_inputClosed) {
         auto const begun = begin(session);
         if (begun && !*begun) {
             settle(std::unexpected(begun->error()));

@@ -60,6 +60,7 @@ class Sshd:
         self.listener.listen(256)
         self.port = self.listener.getsockname()[1]
         self.children = []
+        self.started = 0
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self):
@@ -83,6 +84,21 @@ class Sshd:
                     )
                 )
             self.children = [child for child in self.children if child.poll() is None]
+            self.started += 1
+
+    def come_to_rest(self, started, alive):
+        """Waits until so many connections have been taken and have logged in, and so many are left."""
+        limit = time.monotonic() + 20
+        while True:
+            log = self.folder / "log"
+            logged_in = log.read_text().count("Accepted ") if log.exists() else 0
+            left = sum(child.poll() is None for child in self.children)
+            if self.started == started and logged_in == started and left == alive:
+                return
+            if time.monotonic() > limit:
+                raise RuntimeError(f"{self.started} connections, {logged_in} logins and {left} left; "
+                                   f"{started} and {alive} were expected")
+            time.sleep(0.01)
 
     def close(self):
         self.listener.close()
@@ -130,7 +146,7 @@ class Client:
             searched = len(self.buffer)
             if not select.select([self.process.stdout], [], [], timeout)[0]:
                 raise RuntimeError("no reply in time")
-            got = os.read(self.process.stdout.fileno(), 1 << 20)
+            got = os.read(self.process.stdout.fileno(), 1 << 16)  # mapping a larger buffer takes 0.3 ms
             if not got:
                 raise RuntimeError("the server ended")
             self.buffer += got
@@ -275,12 +291,17 @@ class Bench:
     def ssh_exec(self):
         first, spare, theirs = [], [], []
         for _ in range(max(20, self.options.runs // 4)):
+            done = self.sshd.started  # nothing is measured while something else begins or ends on the server
             client = self.ours()
             client.initialize()
             first.append(timed(lambda: client.call("ssh_exec", host="bench", command="true")))
-            theirs.append(timed(lambda: self.ssh("bench", "true")))  # and meanwhile a spare has been made
+            self.sshd.come_to_rest(done + 2, 1)  # the spare is there
+            theirs.append(timed(lambda: self.ssh("bench", "true")))
+            self.sshd.come_to_rest(done + 3, 1)
             spare.append(timed(lambda: client.call("ssh_exec", host="bench", command="true")))
+            self.sshd.come_to_rest(done + 4, 1)
             client.close()
+            self.sshd.come_to_rest(done + 4, 0)
         self.report.pair("ssh_exec true, first", first, theirs, "ssh host true", 0.3)
         self.report.pair("ssh_exec true, with the spare", spare, theirs, "ssh host true", 0.05)
 

@@ -108,10 +108,10 @@ TEST_F(ExecTest, LeavesABackgroundProcessThatHoldsTheOutputAndSaysSo)
 TEST_F(ExecTest, GivesTheWholeOutputThatComesSlowlyAfterTheExitStatus)
 {
     // The shell ends at once; what it left behind goes on writing, more often than every 500 ms, and ends.
-    auto const outcome = run(*m_connection, "(for i in 1 2 3 4 5 6; do sleep 0.2; echo $i; done) & exit 3");
+    auto const outcome = run(*m_connection, "(for i in 1 2 3; do sleep 0.2; echo $i; done) & exit 3");
 
     ASSERT_TRUE(outcome) << outcome.error().message;
-    EXPECT_EQ(outcome->output.text, "1\n2\n3\n4\n5\n6\n");
+    EXPECT_EQ(outcome->output.text, "1\n2\n3\n");
     EXPECT_EQ(outcome->exitCode, 3);
     EXPECT_EQ(outcome->note, "");
 }

@@ -1,12 +1,16 @@
 // Logins that a server of our own plays, byte by byte as the RFCs have them, where sshd offers no way to
 // them.
 
+#include <atomic>
 #include <chrono>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <optional>
 
 #include "ssh/wire.h"
 #include "tests/support/peer.h"
+#include "tests/support/program.h"
+#include "tests/support/temp_dir.h"
 
 namespace termalin::ssh {
 namespace {
@@ -14,6 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::HostileServer;
 using test::Peer;
+using test::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -119,6 +124,74 @@ TEST(PlayedLogin, ARoundOfTooManyPromptsIsNotAnswered)
     EXPECT_EQ(refused.error().code, Errc::AuthFailed) << refused.error().message;
     EXPECT_THAT(refused.error().message, HasSubstr("damaged"));
     EXPECT_TRUE(credentials->prompts.empty());
+}
+
+/// What a login by one key file asks a server for first ("+signature": and signed it), and how it ends.
+struct ByKeyFile {
+    std::string first;
+    std::optional<AuthType> type;
+    Error error;
+};
+
+/// `answers`: what the server says to the requests in turn, before it hangs up.
+ByKeyFile logInByKeyFile(std::vector<std::string> const& answers, std::string const& passphrase = "")
+{
+    TempDir const dir;
+    auto const key = (dir / "key").string();
+    test::mustRun({"ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-f", key});
+    std::atomic<bool> over = false;
+    ByKeyFile seen;
+    HostileServer const server(
+        [&](Peer& peer) {
+            auto const [method, rest] = requested(peer.request());
+            seen.first = method + (method == "publickey" && rest.at(0) != 0 ? "+signature" : "");
+            over = true;
+            over.notify_all();
+            for (auto const& answer : answers) {
+                peer.send(answer);
+                static_cast<void>(peer.receive());
+            }
+            peer.hangUp();
+        },
+        HostileServer::Begins::WithLogin);
+    auto route = server.route();
+    route.hops.back().keyFiles = {key};
+    auto const opened = Connection::open(route, server.context(), Deadline::in(60s), {});
+    over.wait(false);
+    if (opened)
+        seen.type = (*opened)->authType();
+    else
+        seen.error = opened.error();
+    return seen;
+}
+
+TEST(PlayedLogin, AKeyThatSignsByItselfIsSignedWithAtOnce)
+{
+    auto const seen = logInByKeyFile({WireWriter().byte(52).bytes()});
+    EXPECT_EQ(seen.first, "publickey+signature");
+    EXPECT_EQ(seen.type, AuthType::Key) << seen.error.message;
+}
+
+TEST(PlayedLogin, AKeyThatNeedsAPassphraseIsNotOfferedBeforeTheServerSaysThatItTakesKeys)
+{
+    auto const seen = logInByKeyFile({failure("password", 0)}, "secret");
+    EXPECT_EQ(seen.first, "none");
+    EXPECT_EQ(seen.error.code, Errc::AuthFailed) << seen.error.message;
+}
+
+TEST(PlayedLogin, ARefusedSignatureTellsWhatTheServerTakes)
+{
+    auto const seen = logInByKeyFile({failure("password", 0)});
+    EXPECT_EQ(seen.error.code, Errc::AuthFailed);
+    EXPECT_THAT(seen.error.message, HasSubstr("refused"));
+    EXPECT_THAT(seen.error.message, HasSubstr("password"));
+}
+
+TEST(PlayedLogin, ALineThatIsCutBeforeTheFirstAnswerIsNoRefusal)
+{
+    auto const seen = logInByKeyFile({});
+    EXPECT_EQ(seen.error.code, Errc::Unreachable) << seen.error.message;
+    EXPECT_THAT(seen.error.message, ::testing::Not(HasSubstr("refused")));
 }
 
 } // namespace

@@ -202,6 +202,11 @@ void Peer::exchangeKeys()
     m_out->macKey = derived('F');
 }
 
+void Peer::hangUp()
+{
+    ::shutdown(m_stream.get(), SHUT_RDWR);
+}
+
 void Peer::greet()
 {
     write(std::string(kVersion) + "\r\n");
@@ -211,7 +216,8 @@ void Peer::greet()
     exchangeKeys();
     need(receive().front() == kServiceRequest, "no service was asked for");
     send(WireWriter().byte(kServiceAccept).string("ssh-userauth").bytes());
-    need(receive().front() == kAuthRequest, "no login");
+    m_request = receive();
+    need(m_request.front() == kAuthRequest, "no login");
 }
 
 void Peer::welcome()

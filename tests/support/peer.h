@@ -24,14 +24,18 @@ public:
     Peer(Peer const&) = delete;
     Peer& operator=(Peer const&) = delete;
 
-    /// Key exchange, and the first request of a login, which asks for nothing.
+    /// Key exchange, and the first request of a login.
     void greet();
+    /// That request.
+    [[nodiscard]] std::string const& request() const noexcept { return m_request; }
     /// The same, and lets the other side in.
     void welcome();
     /// One packet with this payload.
     void send(std::string_view payload);
     /// The payload of the next packet.
     [[nodiscard]] std::string receive();
+    /// Ends the connection without a word.
+    void hangUp();
 
 private:
     struct Direction;
@@ -41,6 +45,7 @@ private:
 
     UniqueFd m_stream;
     std::string m_theirVersion;
+    std::string m_request;
     std::unique_ptr<Direction> m_in, m_out;
 };
 
