@@ -111,9 +111,13 @@ Attempt<void> Channel::setEnvironment(std::string_view name, std::string_view va
 
 Attempt<void> Channel::exec(std::string const& command)
 {
-    return attempt(libssh2_channel_process_startup(m_raw, "exec", 4, command.data(),
-                                                   static_cast<unsigned>(command.size())),
-                   "The server did not start the command");
+    auto started = attempt(libssh2_channel_process_startup(m_raw, "exec", 4, command.data(),
+                                                           static_cast<unsigned>(command.size())),
+                           "The server did not start the command");
+    if (started && !*started &&
+        libssh2_session_last_errno(m_session->raw()) == LIBSSH2_ERROR_CHANNEL_REQUEST_DENIED)
+        started->error().code = Errc::Unsupported;
+    return started;
 }
 
 Attempt<void> Channel::subsystem(std::string const& name)

@@ -56,7 +56,7 @@ public:
 
     /// Sets an environment variable if the server takes it; costs no round trip.
     Attempt<void> setEnvironment(std::string_view name, std::string_view value);
-    /// Errors: Unreachable when the server refuses to run commands.
+    /// Errors: Unsupported when the server refuses it, which alone says that nothing ran; Unreachable.
     Attempt<void> exec(std::string const& command);
     Attempt<void> subsystem(std::string const& name);
     Attempt<void> sendEof();

@@ -17,6 +17,9 @@ constexpr auto kLongestAfterStatus = 10s;
 constexpr auto kStillHeld = "Something that the command started still holds its output open; what it prints "
                             "from now on is not shown, and it was left running.";
 
+constexpr std::string_view kHandedOver =
+    " The command had been handed over: it may or may not have finished. It was not run again.";
+
 std::string newMarker()
 {
     std::random_device random;
@@ -134,8 +137,8 @@ Attempt<void> ExecTask::begin(Session& session)
             return std::nullopt;
         if (!*started) {
             auto error = started->error();
-            error.code = Errc::Unsupported;
-            error.message += " Nothing ran: this account may not run commands here.";
+            if (error.code == Errc::Unsupported)
+                error.message += " Nothing ran: this account may not run commands here.";
             return std::unexpected(std::move(error));
         }
         m_started = true;
@@ -144,6 +147,21 @@ Attempt<void> ExecTask::begin(Session& session)
     if (!m_inputClosed)
         m_inputClosed = m_channel->sendEof().has_value();
     return Result<void>{};
+}
+
+/// Only the server's refusal says that nothing ran. When anything else goes wrong in the place of its answer,
+/// the request for the command has gone out.
+bool ExecTask::failToBegin(Error error)
+{
+    auto handedOver = false;
+    {
+        std::lock_guard const lock(m_mutex);
+        handedOver = m_handedOver;
+    }
+    if (handedOver && error.code != Errc::Unsupported)
+        return finish(Completion::Disconnected, error.message + std::string(kHandedOver));
+    settle(std::unexpected(std::move(error)));
+    return true;
 }
 
 bool ExecTask::step(Session& session)
@@ -160,10 +178,8 @@ bool ExecTask::step(Session& session)
     }
     if (!m_started || !m_inputClosed) {
         auto const begun = begin(session);
-        if (begun && !*begun) {
-            settle(std::unexpected(begun->error()));
-            return true;
-        }
+        if (begun && !*begun)
+            return failToBegin(begun->error());
         if (!m_started)
             return m_channel && finishIfTold();
     }
@@ -316,9 +332,7 @@ void ExecTask::ended(Error const& why)
         finish(Completion::Exit, why.message + " That was after the command had ended; the end of its output "
                                                "may be missing.");
     else
-        finish(Completion::Disconnected,
-               why.message + " The command had been handed over: it may or may not have finished. It was not "
-                             "run again.");
+        finish(Completion::Disconnected, why.message + std::string(kHandedOver));
 }
 
 Result<ExecOutcome> ConnectionImpl::exec(ExecRequest request, Deadline deadline, std::stop_token const& stop)

@@ -53,6 +53,7 @@ public:
 
 private:
     Attempt<void> begin(Session& session);
+    bool failToBegin(Error error);
     bool readOutput(Session& session);
     [[nodiscard]] bool silent(Session& session);
     bool sendSignals();

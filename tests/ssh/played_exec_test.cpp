@@ -17,8 +17,8 @@ using test::Peer;
 using ::testing::HasSubstr;
 
 // Message numbers of RFC 4254.
-constexpr std::uint8_t kGlobalRequest = 80, kRequestFailure = 82, kOpen = 90, kOpened = 91, kData = 94,
-                       kEof = 96, kClose = 97, kRequest = 98, kSuccess = 99;
+constexpr std::uint8_t kDisconnect = 1, kGlobalRequest = 80, kRequestFailure = 82, kOpen = 90, kOpened = 91,
+                       kData = 94, kEof = 96, kClose = 97, kRequest = 98, kSuccess = 99, kFailure = 100;
 
 /// Reads on until a packet with this number comes.
 std::string await(Peer& peer, std::uint8_t number)
@@ -28,8 +28,8 @@ std::string await(Peer& peer, std::uint8_t number)
             return packet;
 }
 
-/// Lets a command begin, and tells that it has ended with 7, its output still to come. The client's channel.
-std::uint32_t runCommand(Peer& peer)
+/// Opens a channel and takes the request for a command, without an answer to it. The client's channel.
+std::uint32_t takeCommand(Peer& peer)
 {
     auto const open = await(peer, kOpen);
     WireReader in(open);
@@ -40,8 +40,14 @@ std::uint32_t runCommand(Peer& peer)
     for (;;) {
         auto const request = await(peer, kRequest);
         if (request.find("exec") != std::string::npos)
-            break;
+            return channel;
     }
+}
+
+/// Lets a command begin, and tells that it has ended with 7, its output still to come. The client's channel.
+std::uint32_t runCommand(Peer& peer)
+{
+    auto const channel = takeCommand(peer);
     peer.send(WireWriter().byte(kSuccess).u32(channel).bytes());
     peer.send(WireWriter().byte(kRequest).u32(channel).string("exit-status").byte(0).u32(7).bytes());
     return channel;
@@ -55,6 +61,41 @@ Result<ExecOutcome> run(HostileServer const& server)
     ExecRequest request;
     request.command = "anything";
     return (*connection)->exec(std::move(request), Deadline::in(30s), {});
+}
+
+TEST(PlayedExec, OnlyTheServersRefusalOfACommandSaysThatNothingRan)
+{
+    HostileServer const refusing([](Peer& peer) {
+        auto const channel = takeCommand(peer);
+        peer.send(WireWriter().byte(kFailure).u32(channel).bytes());
+        static_cast<void>(await(peer, kClose));
+    });
+    auto const refused = run(refusing);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::Unsupported);
+    EXPECT_THAT(refused.error().message, HasSubstr("Nothing ran"));
+
+    // The command may run by now, whatever becomes of the answer.
+    HostileServer const garbling([](Peer& peer) {
+        static_cast<void>(takeCommand(peer));
+        peer.send(std::string(60'000, 'x')); // longer than any packet may be (RFC 4253 6.1)
+        static_cast<void>(peer.receive());
+    });
+    HostileServer const leaving([](Peer& peer) {
+        static_cast<void>(takeCommand(peer));
+        peer.send(WireWriter().byte(kDisconnect).u32(11).string("bye").string("").bytes());
+    });
+    HostileServer const dying([](Peer& peer) {
+        static_cast<void>(takeCommand(peer));
+        peer.hangUp();
+    });
+    for (auto const* const server : {&garbling, &leaving, &dying}) {
+        auto const outcome = run(*server);
+        ASSERT_TRUE(outcome) << outcome.error().message;
+        EXPECT_EQ(outcome->completion, Completion::Disconnected);
+        EXPECT_THAT(outcome->note, HasSubstr("may or may not have finished"));
+        EXPECT_FALSE(outcome->exitCode);
+    }
 }
 
 TEST(PlayedExec, TheOutputOfAServerThatHadNoTimeIsAwaited)
