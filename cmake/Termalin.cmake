@@ -70,11 +70,12 @@ function(termalin_test name)
         PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_ALONE})
 endfunction()
 
-# termalin_fuzzer(<name> SOURCES ... USES ...): one libFuzzer target, fuzz_<name>.
+# termalin_fuzzer(<name> SOURCES ... USES ...): one libFuzzer target, fuzz_<name>, which the target fuzzers builds with the others.
 function(termalin_fuzzer name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;USES")
     add_executable(fuzz_${name} ${arg_SOURCES})
     target_link_libraries(fuzz_${name} PRIVATE ${arg_USES})
     target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    add_dependencies(fuzzers fuzz_${name})
 endfunction()
