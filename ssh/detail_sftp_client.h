@@ -74,6 +74,7 @@ public:
     [[nodiscard]] bool canRenameOver() const { return m_posixRename; }
     [[nodiscard]] bool canFsync() const { return m_fsync; }
     [[nodiscard]] std::string const& server() const { return m_server; }
+    [[nodiscard]] std::shared_ptr<Connection> const& connection() const { return m_connection; }
 
 private:
     explicit SftpClient(std::shared_ptr<Connection> connection);

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <deque>
 #include <sys/random.h>
+
+#include "ssh/detail_sftp_writer.h"
 
 namespace termalin::ssh {
 
@@ -13,9 +14,8 @@ namespace {
 using namespace std::chrono_literals;
 using sftp::Type;
 
-/// Bytes written and not confirmed. OpenSSH's window is 2 MiB; as much again covers what is on its way to
-/// the disk and the way back of the answers.
-constexpr std::uint64_t kWriteAhead = 4U * 1024U * 1024U;
+/// From here on a server's window holds an upload back: 2 MiB, OpenSSH's, in this time are 200 MiB/s.
+constexpr auto kFar = 10ms;
 constexpr int kMaxLinks = 40; // as Linux
 
 std::string folderOf(std::string_view path)
@@ -51,7 +51,10 @@ Result<void> SftpUpload::stopped() const
 
 Result<std::string> SftpUpload::realPath(std::string_view path)
 {
-    return m_client.name(m_client.sendPath(Type::Realpath, path), "find", path, m_limits);
+    auto const before = Deadline::Clock::now();
+    auto real = m_client.name(m_client.sendPath(Type::Realpath, path), "find", path, m_limits);
+    m_roundTrip = std::min<Deadline::Clock::duration>(m_roundTrip, Deadline::Clock::now() - before);
+    return real;
 }
 
 Result<SftpUpload::Place> SftpUpload::find(std::string_view path)
@@ -172,7 +175,7 @@ Result<std::optional<Upload>> SftpUpload::fillAndRename(Place const& place, std:
     if (place.old)
         if (auto const adopted = adoptOwner(file, *place.old, temporary); !adopted)
             return inPlaceOr(adopted.error());
-    TRY_LET(m_size, writeAll(file.get(), place, m_limits));
+    TRY_LET(m_size, writeAll(file.get(), place, m_limits, temporary));
     sftp::Attributes mode;
     if (place.old && place.old->mode)
         mode.mode = *place.old->mode & 07777U;
@@ -219,37 +222,17 @@ Result<std::size_t> SftpUpload::fill(char* room, std::size_t size)
 }
 
 Result<std::uint64_t> SftpUpload::writeAll(std::string const& handle, Place const& place,
-                                           CallLimits const& limits)
+                                           CallLimits const& limits, std::string const& again)
 {
-    std::deque<std::pair<SftpClient::Id, std::uint32_t>> flying;
-    std::uint64_t offset = 0;
-    std::uint64_t confirmed = 0;
-    for (bool more = true; more || !flying.empty();) {
-        while (more && offset - confirmed < kWriteAhead) {
-            auto const left =
-                m_source.size ? *m_source.size - std::min(*m_source.size, offset) : m_client.maxWrite();
-            auto const size = static_cast<std::uint32_t>(std::min<std::uint64_t>(m_client.maxWrite(), left));
-            auto message = m_client.request(Type::Write);
-            message.text(handle).number64(offset);
-            TRY_LET(auto const got, fill(message.room(size), size));
-            more = got == size && got > 0;
-            if (got == 0)
-                break;
-            message.shorten(static_cast<std::uint32_t>(got));
-            flying.emplace_back(m_client.send(std::move(message)), static_cast<std::uint32_t>(got));
-            offset += got;
-        }
-        if (flying.empty())
-            break;
-        auto const [id, size] = flying.front();
-        flying.pop_front();
-        if (auto const written = m_client.ok(id, "write to", place.path, limits); !written)
-            return std::unexpected(SftpClient::said(written.error())
-                                       ? writeRefused(written.error(), place, confirmed)
-                                       : written.error());
-        confirmed += size;
-    }
-    return confirmed;
+    SftpWriter writer(
+        m_client, handle, place.path, [this](char* room, std::size_t size) { return fill(room, size); },
+        m_source.size, limits);
+    if (!again.empty() && m_roundTrip >= kFar)
+        writer.mayDivide(again, m_client.connection());
+    auto written = writer.run();
+    if (!written && SftpClient::said(written.error()))
+        return std::unexpected(writeRefused(written.error(), place, writer.confirmed()));
+    return written;
 }
 
 /// Attributes, fsync and close, in one round trip.
@@ -284,7 +267,7 @@ Result<Upload> SftpUpload::inPlace(Place const& place, RemoteHandle file)
     // From here on half a file is the worst outcome: no stop, and time enough to come to the end.
     auto const minute = Deadline::in(60s);
     CallLimits const limits{m_limits.deadline.at() > minute.at() ? m_limits.deadline : minute, {}};
-    TRY_LET(m_size, writeAll(file.get(), place, limits));
+    TRY_LET(m_size, writeAll(file.get(), place, limits, {}));
     sftp::Attributes size;
     size.size = m_size;
     TRY(finish(file, place, limits, size));

@@ -53,7 +53,9 @@ private:
     Result<std::optional<Upload>> fillAndRename(Place const& place, std::string const& temporary,
                                                 RemoteHandle& file, bool mayFallBack);
     Result<Upload> inPlace(Place const& place, RemoteHandle file);
-    Result<std::uint64_t> writeAll(std::string const& handle, Place const& place, CallLimits const& limits);
+    /// `again`: the path by which a second lane may open the file; empty: none may.
+    Result<std::uint64_t> writeAll(std::string const& handle, Place const& place, CallLimits const& limits,
+                                   std::string const& again);
     Result<std::size_t> fill(char* room, std::size_t size);
     Result<void> finish(RemoteHandle& file, Place const& place, CallLimits const& limits,
                         sftp::Attributes const& attributes);
@@ -65,6 +67,7 @@ private:
     UploadSource m_source;
     CallLimits m_limits;
     std::uint64_t m_size = 0;
+    Deadline::Clock::duration m_roundTrip = std::chrono::hours(1); ///< the shortest seen
 };
 
 } // namespace termalin::ssh

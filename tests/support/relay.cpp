@@ -1,7 +1,6 @@
 #include "tests/support/relay.h"
 
 #include <arpa/inet.h>
-#include <array>
 #include <list>
 #include <poll.h>
 #include <stdexcept>
@@ -17,7 +16,7 @@ struct Pair {
 
 bool pass(int from, int to)
 {
-    std::array<char, 64 * 1024> buffer; // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
+    static thread_local std::vector<char> buffer(1U << 20U);
     auto const got = ::recv(from, buffer.data(), buffer.size(), 0);
     if (got <= 0)
         return false;
@@ -77,6 +76,7 @@ void Relay::serve(std::stop_token const& stop)
             }
         if (::poll(fds.data(), fds.size(), 20) <= 0)
             continue;
+        std::this_thread::sleep_for(m_each.load());
         std::size_t at = 1;
         for (auto pair = pairs.begin(); pair != pairs.end() && at < fds.size(); at += 2) {
             auto const alive = (fds[at].revents == 0 || pass(pair->near.get(), pair->far.get())) &&

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <stop_token>
 #include <sys/socket.h>
@@ -22,6 +23,8 @@ public:
     [[nodiscard]] std::uint16_t port() const noexcept { return m_port; }
     void goSilent() noexcept { m_silent = true; }
     void speakAgain() noexcept { m_silent = false; }
+    /// Holds all that passes back for so long, as a long way does; not more than 1 MiB in that time.
+    void beFar(std::chrono::milliseconds each) noexcept { m_each = each; }
     /// Takes connections and never says a word.
     static constexpr std::uint16_t kNowhere = 0;
 
@@ -32,6 +35,7 @@ private:
     std::uint16_t m_port = 0; ///< before the listener, which sets it
     UniqueFd m_listener;
     std::atomic<bool> m_silent = false;
+    std::atomic<std::chrono::milliseconds> m_each{};
     std::jthread m_thread;
 };
 
