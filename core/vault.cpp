@@ -71,6 +71,7 @@ public:
     void lock() override { m_key.access()->reset(); }
     Result<void> changePassword(Secret const& current, Secret const& next) override;
     Result<std::optional<Secret>> secret(std::string_view owner, std::string_view name) override;
+    Result<std::optional<Secret>> secretSilently(std::string_view owner, std::string_view name) override;
     Result<void> setSecret(std::string_view owner, std::string_view name, Secret const& value) override;
     Result<void> removeSecret(std::string_view owner, std::string_view name) override;
     Result<bool> hasSecret(std::string_view owner, std::string_view name) override;
@@ -81,7 +82,9 @@ private:
     using Key = std::optional<LockedKey>;
 
     Result<std::optional<std::string>> entry(std::string_view name) { return m_store.blob(kOwner, name); }
+    Result<std::optional<Secret>> open(LockedKey const& key, std::string_view owner, std::string_view name);
     Result<LockedKey> keyByPassword(Secret const& password);
+    Result<LockedKey> keySilently();
     Result<Key> keyByKeychain(std::string const& id, std::string& why);
     Result<bool> opens(LockedKey const& key, std::string const& id);
 
@@ -213,10 +216,8 @@ Result<void> StoredVault::unlock(Secret const& masterPassword)
     return {};
 }
 
-Result<void> StoredVault::unlockSilently()
+Result<LockedKey> StoredVault::keySilently()
 {
-    if (*m_key.access())
-        return {};
     TRY_LET(auto const id, entry(kId));
     if (!id)
         return noVault(Errc::VaultLocked);
@@ -232,7 +233,15 @@ Result<void> StoredVault::unlockSilently()
     }
     if (!key)
         return locked(why);
-    *m_key.access() = std::move(*key);
+    return *std::move(key);
+}
+
+Result<void> StoredVault::unlockSilently()
+{
+    if (*m_key.access())
+        return {};
+    TRY_LET(auto key, keySilently());
+    *m_key.access() = std::move(key);
     return {};
 }
 
@@ -273,10 +282,25 @@ Result<std::optional<Secret>> StoredVault::secret(std::string_view owner, std::s
     auto access = m_key.access();
     if (!*access)
         return locked("");
+    return open(**access, owner, name);
+}
+
+Result<std::optional<Secret>> StoredVault::secretSilently(std::string_view owner, std::string_view name)
+{
+    TRY(checkPlace(owner, name));
+    if (auto access = m_key.access(); *access)
+        return open(**access, owner, name);
+    TRY_LET(auto const key, keySilently());
+    return open(key, owner, name);
+}
+
+Result<std::optional<Secret>> StoredVault::open(LockedKey const& key, std::string_view owner,
+                                                std::string_view name)
+{
     TRY_LET(auto const sealed, m_store.blob(owner, name));
     if (!sealed)
         return std::nullopt;
-    auto plain = unseal(**access, {.owner = owner, .name = name}, *sealed);
+    auto plain = unseal(key, {.owner = owner, .name = name}, *sealed);
     if (!plain)
         return fail(Errc::Internal,
                     fmt::format("The secret '{}' does not open: it was damaged, or moved there from "

@@ -47,6 +47,9 @@ public:
 
     /// Names: "password", "passphrase:PATH". Errors: VaultLocked; empty when there is none.
     virtual Result<std::optional<Secret>> secret(std::string_view owner, std::string_view name) = 0;
+    /// As secret(), but a locked vault is opened for this one look, as unlockSilently() does, and its key is
+    /// forgotten again: in a program that goes on, a later lock, the holder's end and logout must count.
+    virtual Result<std::optional<Secret>> secretSilently(std::string_view owner, std::string_view name) = 0;
     virtual Result<void> setSecret(std::string_view owner, std::string_view name, Secret const& value) = 0;
     virtual Result<void> removeSecret(std::string_view owner, std::string_view name) = 0;
     /// Whether there is one; works on a locked vault.

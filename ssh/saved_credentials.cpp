@@ -42,9 +42,7 @@ Result<std::optional<Secret>> SavedCredentials::find(Target const& target, std::
     TRY_LET(auto const there, m_vault->hasSecret(id->second, name));
     if (!there) // a locked vault is no hindrance to a login that needs nothing of it
         return std::nullopt;
-    if (m_vault->state() != Vault::State::Open)
-        TRY(m_vault->unlockSilently());
-    TRY_LET(auto secret, m_vault->secret(id->second, name));
+    TRY_LET(auto secret, m_vault->secretSilently(id->second, name));
     if (secret && m_onReveal)
         m_onReveal(*secret);
     return secret;

@@ -281,6 +281,24 @@ TEST_F(VaultTest, AHolderWhoseTimeIsUpOrWhoseSocketIsGoneForgets)
     EXPECT_THAT(readElsewhere(), StartsWith("error vault_locked"));
 }
 
+TEST_F(VaultTest, AProgramThatGoesOnHasTheHoldersKeyForOneLookOnly)
+{
+    create();
+    ASSERT_TRUE(m_vault->setSecret(m_host, "password", secretOf("hunter2")));
+    auto const server = attach();
+    EXPECT_EQ(server->secretSilently(m_host, "password").error().code, Errc::VaultLocked);
+    ASSERT_TRUE(m_vault->startHolder());
+    for (int i = 0; i < 2; ++i) {
+        auto const found = server->secretSilently(m_host, "password");
+        ASSERT_TRUE(found) << found.error().message;
+        EXPECT_EQ((*found)->reveal(), "hunter2");
+        EXPECT_EQ(server->state(), Vault::State::Locked);
+    }
+    EXPECT_FALSE(server->secretSilently(m_host, "none").value());
+    ASSERT_TRUE(m_vault->stopHolder());
+    EXPECT_EQ(server->secretSilently(m_host, "password").error().code, Errc::VaultLocked);
+}
+
 TEST_F(VaultTest, TheKeyOfAnotherVaultIsNotTakenFromAHolder)
 {
     create();
