@@ -307,6 +307,12 @@ bool isPlainEverywhere(std::span<std::string const> words)
         words, [](auto const& word) { return !word.empty() && std::ranges::all_of(word, isPlain); });
 }
 
+std::string asArgument(std::string_view word)
+{
+    std::array const words{visible(word)};
+    return isPlainEverywhere(words) ? words.front() : quoteWords(words);
+}
+
 Result<CommandRule> CommandRule::parse(std::string_view text)
 {
     auto const refuse = [&](std::string_view why) {

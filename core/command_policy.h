@@ -25,6 +25,10 @@ namespace termalin {
 /// Whether every word consists of [A-Za-z0-9_./:=@,+-] only, which every shell reads alike, unquoted.
 [[nodiscard]] bool isPlainEverywhere(std::span<std::string const> words);
 
+/// One word of a command that a person is told to type: as it is where every shell reads it alike, else in
+/// single quotes. Bytes that are no plain text are shown.
+[[nodiscard]] std::string asArgument(std::string_view word);
+
 /// One rule of an allowlist, such as "systemctl status *".
 class CommandRule {
 public:

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/audit.h"
+#include "core/command_policy.h"
 #include "core/log.h"
 #include "core/path_policy.h"
 #include "core/settings.h"
@@ -94,8 +95,8 @@ Result<void> requireOpen(Host const& host)
     if (host.policy == AgentPolicy::Blocked)
         return fail(Errc::BlockedByPolicy,
                     fmt::format("Host '{0}' is closed to agents. The person can open it in the app or with "
-                                "'termalin-mcp host set {0} --policy allowlist' (or full).",
-                                host.name));
+                                "\"termalin-mcp host set {1} --policy allowlist\" (or full).",
+                                host.name, asArgument(host.name)));
     if (host.id == kLocalHostId)
         return fail(Errc::Unsupported, "This computer's own shell can only be used through the running app's "
                                        "terminal tabs.");
@@ -110,8 +111,8 @@ Result<void> requireFull(Host const& host, std::string_view what)
     return fail(
         Errc::NeedsFullAccess,
         fmt::format("{} needs full access, and host '{}' has an allowlist. The person can grant full access "
-                    "in the app or with 'termalin-mcp host set {} --policy full'.",
-                    what, host.name, host.name));
+                    "in the app or with \"termalin-mcp host set {} --policy full\".",
+                    what, host.name, asArgument(host.name)));
 }
 
 Result<CommandRuling> ruleOnCommand(Host const& host, std::string_view command, LoginShell shell)
@@ -128,8 +129,8 @@ Result<CommandRuling> ruleOnCommand(Host const& host, std::string_view command, 
             return fail(
                 Errc::NotInAllowlist,
                 fmt::format("A rule of host '{}' cannot be read, so none is applied. The person has to "
-                            "correct its rules with 'termalin-mcp host set {} --allow RULE'.",
-                            host.name, host.name));
+                            "correct its rules with \"termalin-mcp host set {} --allow RULE\".",
+                            host.name, asArgument(host.name)));
         rules.push_back(*std::move(rule));
     }
     TRY_LET(auto admitted, admitCommand(command, rules, shell));
@@ -149,8 +150,8 @@ Result<std::string> ruleOnRead(Host const& host, std::string_view path)
             return fail(
                 Errc::NotInAllowlist,
                 fmt::format("A readable path of host '{}' cannot be read, so none is applied. The person "
-                            "has to correct them with 'termalin-mcp host set {} --allow-read PATTERN'.",
-                            host.name, host.name));
+                            "has to correct them with \"termalin-mcp host set {} --allow-read PATTERN\".",
+                            host.name, asArgument(host.name)));
         patterns.push_back(*std::move(pattern));
     }
     TRY_LET(auto const asked, admitPath(path, patterns));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "core/command_policy.h"
 #include "core/output_buffer.h"
 #include "ssh/public_key.h"
 #include "ssh/userauth.h"
@@ -30,8 +31,8 @@ Error changed(Target const& target, HostKeyAnswer const& answer, std::string con
             "The key of {0} has changed: it shows {1}, and {2} has {3}. Either the server was set up anew, "
             "or "
             "something between is posing as it. Nothing was sent to it. If a person knows that the new key "
-            "is right, they can say so with \"termalin-mcp host trust {0}\".",
-            visible(target.name), shown, answer.where, recorded)};
+            "is right, they can say so with \"termalin-mcp host trust {4}\".",
+            visible(target.name), shown, answer.where, recorded, asArgument(target.name))};
 }
 
 Error unknown(Target const& target, HostKeyAnswer const& answer, std::string const& shown)
@@ -50,7 +51,7 @@ Error unknown(Target const& target, HostKeyAnswer const& answer, std::string con
     return {Errc::HostKeyUnknown, fmt::format("{}. Nothing was sent to it. A person can compare the "
                                               "fingerprint with the server's own and trust "
                                               "it with \"termalin-mcp host trust {}\".",
-                                              why, visible(target.name))};
+                                              why, asArgument(target.name))};
 }
 
 } // namespace

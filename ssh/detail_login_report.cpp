@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "core/command_policy.h"
 #include "core/output_buffer.h"
 
 namespace termalin::ssh::detail {
@@ -52,7 +53,7 @@ Error LoginReport::refusal(std::vector<std::string>& earlier, std::vector<std::s
 
 std::string LoginReport::advice(std::vector<std::string> const& methods) const
 {
-    auto const name = visible(m_target.name);
+    auto const name = asArgument(m_target.name);
     if (m_held && m_held->code != Errc::AuthFailed)
         return {}; // it says itself what to do
     if (m_needsPassphrase)

@@ -308,7 +308,11 @@ int run(int argc, char** argv)
     } catch (CLI::ParseError const& error) {
         // --help and --version come this way too, with exit code 0.
         auto const code = parser.app().exit(error);
-        return code == 0 ? kDone : kWrongUse;
+        auto const unknown = parser.app().remaining(true);
+        if (code == 0 && !unknown.empty())
+            remark(
+                fmt::format("There is no '{}' here; the above is what there is.", visible(unknown.front())));
+        return code == 0 && unknown.empty() ? kDone : kWrongUse;
     }
     auto const result = perform(parser.action());
     auto code = result ? *result : report(result.error());

@@ -5,6 +5,7 @@
 #include <future>
 #include <set>
 
+#include "core/command_policy.h"
 #include "core/settings.h"
 #include "mcp-stdio/cli/commands.h"
 #include "mcp-stdio/cli/console.h"
@@ -23,7 +24,8 @@ void append(Findings& all, Findings more)
 
 Finding cannotResolve(std::string const& name, Error const& error)
 {
-    return {Fault::Other, name, error.message, "Change the host: termalin-mcp host set " + name + " ..."};
+    return {Fault::Other, name, error.message,
+            "Change the host: termalin-mcp host set " + asArgument(name) + " ..."};
 }
 
 /// What can be seen of a host without a connection.

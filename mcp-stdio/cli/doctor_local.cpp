@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "core/command_policy.h"
 #include "core/deadline.h"
 #include "core/paths.h"
 #include "core/unique_fd.h"
@@ -79,9 +80,9 @@ Findings checkKeyFile(std::string const& where, std::string const& file)
         return Findings{{Fault::KeyFileMode, where, std::move(what), std::move(todo)}};
     };
     if (::stat(file.c_str(), &info) != 0)
-        return finding(
-            fmt::format("The key file {} cannot be looked at: {}.", file, textOf(errno)),
-            fmt::format("Put it there, or name another: termalin-mcp host set {} --key FILE", where));
+        return finding(fmt::format("The key file {} cannot be looked at: {}.", file, textOf(errno)),
+                       fmt::format("Put it there, or name another: termalin-mcp host set {} --key FILE",
+                                   asArgument(where)));
     if (file.ends_with(".pub"))
         return {};
     if ((info.st_mode & 077U) != 0)
@@ -143,7 +144,7 @@ Findings checkAgent(std::string const& where, ssh::Target const& target, AuthTyp
                  fmt::format("Start one (eval $(ssh-agent); ssh-add), or name it: termalin-mcp host set {} "
                              "--agent SOCKET. "
                              "Or name a key file with --key.",
-                             where)}};
+                             asArgument(where))}};
     }
     auto const problem = agentProblem(target.agentSocket);
     if (!problem)
@@ -153,7 +154,7 @@ Findings checkAgent(std::string const& where, ssh::Target const& target, AuthTyp
              fmt::format("Start it anew (eval $(ssh-agent); ssh-add) and the client with it, or name "
                          "another: termalin-mcp "
                          "host set {} --agent SOCKET, or none.",
-                         where)}};
+                         asArgument(where))}};
 }
 
 Findings checkKeyFiles(std::string const& where, ssh::Target const& target)
@@ -179,7 +180,7 @@ Findings checkVault(Host const& host, Vault& vault)
             {Fault::VaultLocked, host.name,
              "It is logged in to with a saved password, but there is no vault.",
              fmt::format("Make one (termalin-mcp vault init), then: termalin-mcp host set {} --ask-password",
-                         host.name)}};
+                         asArgument(host.name))}};
     auto const opened = vault.unlockSilently();
     if (opened)
         return {};

@@ -4,6 +4,7 @@
 #include <stop_token>
 #include <utility>
 
+#include "core/command_policy.h"
 #include "mcp-stdio/cli/doctor.h"
 #include "ssh/sftp.h"
 
@@ -17,21 +18,21 @@ Finding loginFinding(std::string const& name, Error const& error)
 {
     switch (error.code) {
     case Errc::HostKeyUnknown:
-        return {
-            Fault::KeyUnknown, name, error.message,
-            fmt::format("Compare the fingerprint with the server's, then: termalin-mcp host trust {}", name)};
+        return {Fault::KeyUnknown, name, error.message,
+                fmt::format("Compare the fingerprint with the server's, then: termalin-mcp host trust {}",
+                            asArgument(name))};
     case Errc::HostKeyChanged:
     case Errc::HostKeyRevoked:
         return {Fault::KeyChanged, name, error.message,
                 fmt::format(
                     "Ask whoever runs the server. Only if its key really changed: termalin-mcp host trust {} "
                     "--replace",
-                    name)};
+                    asArgument(name))};
     case Errc::VaultLocked:
         return {Fault::VaultLocked, name, error.message, "Open it: termalin-mcp vault unlock"};
     default:
         return {Fault::Other, name, error.message,
-                fmt::format("Try it by itself: termalin-mcp host test {}", name)};
+                fmt::format("Try it by itself: termalin-mcp host test {}", asArgument(name))};
     }
 }
 
@@ -53,8 +54,9 @@ bool takesTwoChannels(ssh::Connection& connection)
     });
     auto second = true;
     if (running.wait_for(20s) == std::future_status::ready)
-        second = connection.exec({.command = "true", .outputCap = 4096, .onOutput = {}}, Deadline::in(5s), {})
-                     .has_value();
+        second =
+            connection.exec({.command = "true", .outputCap = 4096, .onOutput = {}}, Deadline::in(10s), {})
+                .has_value();
     stop.request_stop();
     static_cast<void>(first.get()); // how the waiting command ended says nothing about the server
     return second;
@@ -74,8 +76,8 @@ Findings checkServer(SavedLogin const& login)
         return {loginFinding(name, connection.error())};
     Findings found;
     if (auto const shell = (*connection)->loginShell(deadline, {}); !shell)
-        found.push_back(
-            {Fault::Other, name, shell.error().message, "Try it by itself: termalin-mcp host test " + name});
+        found.push_back({Fault::Other, name, shell.error().message,
+                         "Try it by itself: termalin-mcp host test " + asArgument(name)});
     else if (*shell != LoginShell::Posix)
         found.push_back({Fault::ShellNotPosix, name,
                          "Its login shell is not a POSIX shell, so words cannot be quoted for it.",
@@ -89,7 +91,10 @@ Findings checkServer(SavedLogin const& login)
                          "Raise MaxSessions in the "
                          "server's sshd_config."});
     auto const sftp = ssh::Sftp::open(*connection, Deadline::in(15s), {});
-    if (!sftp)
+    if (!sftp && sftp.error().code != Errc::Unsupported) // slow, or lost: that says nothing of its SFTP
+        found.push_back({Fault::Other, name, sftp.error().message,
+                         "Try it by itself: termalin-mcp host test " + asArgument(name)});
+    else if (!sftp)
         found.push_back({Fault::NoSftp, name, sftp.error().message,
                          "The sftp_* tools do not work there. Turn it on in the server's sshd_config: "
                          "Subsystem sftp internal-sftp"});

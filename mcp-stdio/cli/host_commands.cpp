@@ -122,7 +122,7 @@ Result<int> hostAdd(Context& context, HostOptions const& options)
         return fail(Errc::InvalidArgument,
                     fmt::format("There is a host '{}' already. Change it with: termalin-mcp host "
                                 "set {} ...",
-                                visible(options.name), visible(options.name)));
+                                visible(options.name), asArgument(options.name)));
     WideningPlan plan{.command = "host add",
                       .host = wanted.name,
                       .effects = widenings(Host(), wanted),
@@ -163,8 +163,7 @@ Result<int> hostAdd(Context& context, HostOptions const& options)
         return std::unexpected(std::move(done).error());
     }
     say("Added {}.", described(host));
-    say("Next: termalin-mcp host trust {}, then: termalin-mcp host test {}", visible(host.name),
-        visible(host.name));
+    say("Next: termalin-mcp host trust {0}, then: termalin-mcp host test {0}", asArgument(host.name));
     return kDone;
 }
 
@@ -209,7 +208,14 @@ Json toJson(Host const& host)
               {"keyFiles", host.keyFiles},
               {"jump", host.jump},
               {"rules", host.rules},
-              {"reads", host.reads}};
+              {"reads", host.reads},
+              {"identitiesOnly", host.identitiesOnly}};
+    if (!host.certificateFiles.empty())
+        json["certificateFiles"] = host.certificateFiles;
+    if (!host.agentSocket.empty())
+        json["agentSocket"] = host.agentSocket;
+    if (!host.hostKeyAlias.empty())
+        json["hostKeyAlias"] = host.hostKeyAlias;
     if (!host.notes.empty())
         json["notes"] = host.notes;
     if (!host.proxyCommand.empty())

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/command_policy.h"
 #include "core/deadline.h"
 #include "core/unique_fd.h"
 
@@ -139,21 +140,8 @@ Result<ProgramOutcome> runProgram(std::vector<std::string> const& words, std::ch
 std::string asTyped(std::vector<std::string> const& words)
 {
     std::string line;
-    for (auto const& word : words) {
-        auto const plain = !word.empty() && std::ranges::all_of(word, [](char c) {
-            return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-                   std::string_view("_-./:=@,+%").contains(c);
-        });
-        line += line.empty() ? "" : " ";
-        if (plain) {
-            line += word;
-            continue;
-        }
-        line += '\'';
-        for (char const c : word)
-            line += c == '\'' ? std::string("'\\''") : std::string(1, c);
-        line += '\'';
-    }
+    for (auto const& word : words)
+        line += (line.empty() ? "" : " ") + asArgument(word);
     return line;
 }
 

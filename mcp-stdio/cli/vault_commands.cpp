@@ -5,6 +5,21 @@
 
 namespace termalin::cli {
 
+namespace {
+
+/// Argon2id makes each guess slow, not few.
+constexpr std::size_t kFewBytes = 12;
+
+void warnOfShort(Secret const& password)
+{
+    if (!password.empty() && password.reveal().size() < kFewBytes)
+        note("Warning: that master password is short. Who gets a copy of the vault can try out such "
+             "passwords; a "
+             "few random words are better: termalin-mcp vault passwd");
+}
+
+} // namespace
+
 Result<int> vaultInit(Context& context, int secretFd)
 {
     TRY_LET(auto* const vault, context.vault());
@@ -18,6 +33,7 @@ Result<int> vaultInit(Context& context, int secretFd)
     TRY_LET(auto const password,
             secretFd >= 0 ? readSecretFrom(secretFd) : askNewSecret("Master password for the new vault"));
     TRY(vault->create(password));
+    warnOfShort(password);
     say("The vault is made and open for this command. To let agents' logins use it: termalin-mcp vault "
         "unlock");
     return kDone;
@@ -42,6 +58,10 @@ Result<int> vaultUnlock(Context& context, int secretFd)
 Result<int> vaultLock(Context& context)
 {
     TRY_LET(auto* const vault, context.vault());
+    if (vault->state() == Vault::State::Missing) {
+        say("There is no vault, so nothing is open.");
+        return kDone;
+    }
     TRY(vault->stopHolder());
     vault->lock();
     say("The vault is locked.");
@@ -57,10 +77,13 @@ Result<int> vaultPasswd(Context& context, int secretFd)
             secretFd >= 0
                 ? readSecretFrom(secretFd)
                 : askSecret("Present master password (empty where the Secret Service opens the vault)"));
-    TRY_LET(auto const next, secretFd >= 0 ? readSecretFrom(secretFd) : askNewSecret("New master password"));
-    if (current.empty())
+    if (current.empty()) // a wrong one is told before a new one is thought of
         TRY(vault->unlockSilently());
+    else
+        TRY(vault->unlock(current));
+    TRY_LET(auto const next, secretFd >= 0 ? readSecretFrom(secretFd) : askNewSecret("New master password"));
     TRY(vault->changePassword(current, next));
+    warnOfShort(next);
     say("The master password is changed.");
     return kDone;
 }

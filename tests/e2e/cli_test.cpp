@@ -71,6 +71,8 @@ TEST_F(CommandLine, WrongUseIsExitCode2AndFailureIs1)
     EXPECT_EQ(m_home.run({"nonsense"}).status, 2);
     EXPECT_THAT(m_home.run({"nonsense"}).out, HasSubstr("'nonsense'"));
     EXPECT_THAT(m_home.run({"host", "lsit"}).out, HasSubstr("'lsit'"));
+    EXPECT_EQ(m_home.run({"nonsense", "--help"}).status, 2);
+    EXPECT_THAT(m_home.run({"host", "lsit", "--help"}).out, HasSubstr("'lsit'"));
     EXPECT_EQ(m_home.run({"host", "add", "a"}).status, 2);
     EXPECT_EQ(m_home.run({"host", "add", "a", "no-user"}).status, 2);
     EXPECT_EQ(m_home.run({"host", "add", "a", "u@h", "--policy", "open"}).status, 2);
@@ -318,7 +320,21 @@ TEST_F(CommandLine, TheAuditShowsWhenALineWasChanged)
     auto text = readFile(file);
     text.replace(text.find("host add"), 8, "host set");
     writeFile(file, text);
-    EXPECT_EQ(m_home.run({"audit", "verify"}).status, 1);
+    auto const broken = m_home.run({"audit", "verify"});
+    EXPECT_EQ(broken.status, 1);
+    EXPECT_THAT(broken.out, HasSubstr("Keep a copy of " + (m_home.data() / "audit").string()));
+}
+
+TEST_F(CommandLine, WhatItTellsToTypeIsOneWordForAShell)
+{
+    std::string const name = "it's $(touch canary)";
+    auto const added = m_home.must({"host", "add", name, "u@192.0.2.1", "--agent", "/a b"});
+    auto const at = added.find("host trust ");
+    ASSERT_NE(at, std::string::npos) << added;
+    auto const words = added.substr(at, added.find(", then") - at);
+    EXPECT_EQ(mustRun({"sh", "-c", "printf '%s\n' " + words}), "host\ntrust\n" + name + "\n");
+    EXPECT_EQ(m_home.host(name).at("agentSocket"), "/a b");
+    EXPECT_EQ(m_home.host(name).at("identitiesOnly"), false);
 }
 
 TEST_F(CommandLine, TrustsOnlyTheKeyThatWasNamed)

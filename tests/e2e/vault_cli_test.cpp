@@ -49,8 +49,20 @@ TEST_F(VaultCommands, ThePasswordIsAskedWithoutAnEchoAndCanBeChanged)
     EXPECT_EQ(m_home.run({"vault", "unlock", "--secret-fd", "0"}, "wrong\n").status, 1);
     m_home.must({"vault", "passwd", "--secret-fd", "0"}, "first one\nsecond one\n");
     EXPECT_EQ(m_home.run({"vault", "unlock", "--secret-fd", "0"}, "first one\n").status, 1);
+    // The old one is looked at before a new one is asked for.
+    auto const wrong = m_home.onTerminal({"vault", "passwd"}, {{"the vault): ", "wrong\r"}});
+    EXPECT_EQ(wrong.status, 1);
+    EXPECT_THAT(wrong.out, Not(HasSubstr("New master password")));
     auto const opened = m_home.onTerminal({"vault", "unlock"}, {{"of the vault: ", "secondX\x7f one\r"}});
     EXPECT_EQ(opened.status, 0) << opened.out << " (a typing error can be taken back)";
+}
+
+TEST_F(VaultCommands, AShortMasterPasswordIsTakenWithAWarningAndLockingNothingIsDone)
+{
+    EXPECT_THAT(m_home.must({"vault", "lock"}), HasSubstr("no vault"));
+    EXPECT_THAT(m_home.must({"vault", "init", "--secret-fd", "0"}, "short\n"), HasSubstr("Warning"));
+    EXPECT_THAT(m_home.must({"vault", "passwd", "--secret-fd", "0"}, "short\nfour random words here\n"),
+                Not(HasSubstr("Warning")));
 }
 
 TEST_F(VaultCommands, TwoThatDifferAndCtrlCLeaveAllAsItWas)
