@@ -234,30 +234,45 @@ Result<Admission> PolicyGate::judge(Tool const& tool, Args const& args, std::str
     return fail(Errc::Internal, fmt::format("The tool {} has no gate, so it cannot run.", tool.name));
 }
 
+AuditCall PolicyGate::lineOf(Tool const& tool, Args const& args, Call const& call)
+{
+    return {.client =
+                call.client.version.empty() ? call.client.name : call.client.name + ' ' + call.client.version,
+            .clientProgram = call.client.program,
+            .tool = tool.name,
+            .host = {},
+            .subject = subjectOf(args),
+            .decision = {},
+            .because = {}};
+}
+
+void PolicyGate::noteRefusal(AuditCall line, Error const& why)
+{
+    line.decision = "refused";
+    line.because = fmt::format("{}: {}", toString(why.code), why.message);
+    // Not the message: it may hold the command, in which only the audit hides what is secret.
+    log(LogLevel::Info, "call", "{} was refused: {}", line.tool, toString(why.code));
+    if (auto const written = m_audit.note(line); !written)
+        log(LogLevel::Error, "audit", "A refusal could not be recorded: {}", written.error().message);
+}
+
+void PolicyGate::refused(Tool const& tool, Args const& args, Call const& call, Error const& why)
+{
+    noteRefusal(lineOf(tool, args, call), why);
+}
+
 Result<Admission> PolicyGate::admit(Tool const& tool, Args const& args, Call const& call)
 {
-    AuditCall line{.client = call.client.version.empty() ? call.client.name
-                                                         : call.client.name + ' ' + call.client.version,
-                   .clientProgram = call.client.program,
-                   .tool = tool.name,
-                   .host = {},
-                   .subject = subjectOf(args),
-                   .decision = {},
-                   .because = {}};
+    auto line = lineOf(tool, args, call);
     auto admission = judge(tool, args, line.host);
     if (line.host.empty())
         line.host = hostToRecord(args);
-    line.decision = admission ? "allowed" : "refused";
-    line.because = admission
-                       ? admission->because
-                       : fmt::format("{}: {}", toString(admission.error().code), admission.error().message);
     if (!admission) {
-        // Not the message: it may hold the command, in which only the audit hides what is secret.
-        log(LogLevel::Info, "call", "{} was refused: {}", tool.name, toString(admission.error().code));
-        if (auto const written = m_audit.note(line); !written)
-            log(LogLevel::Error, "audit", "A refusal could not be recorded: {}", written.error().message);
+        noteRefusal(std::move(line), admission.error());
         return admission;
     }
+    line.decision = "allowed";
+    line.because = admission->because;
     TRY_LET(admission->auditNumber, m_audit.begin(line));
     log(LogLevel::Debug, "call", "{} begins ({})", tool.name, admission->because);
     {

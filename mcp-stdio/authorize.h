@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/audit.h"
 #include "core/command_policy.h"
 #include "core/hosts.h"
 #include "core/paths.h"
@@ -64,11 +65,14 @@ public:
     }
 
     Result<Admission> admit(Tool const& tool, Args const& args, Call const& call) override;
+    void refused(Tool const& tool, Args const& args, Call const& call, Error const& why) override;
     void finished(Tool const& tool, Admission const& admission, Result<Json> const& outcome,
                   std::chrono::milliseconds took) override;
     void abandoned() override;
 
 private:
+    [[nodiscard]] static AuditCall lineOf(Tool const& tool, Args const& args, Call const& call);
+    void noteRefusal(AuditCall line, Error const& why);
     Result<Admission> judge(Tool const& tool, Args const& args, std::string& hostName);
     Result<Admission> judgeHost(Tool const& tool, Args const& args, std::string& hostName);
     [[nodiscard]] std::string hostToRecord(Args const& args) const;

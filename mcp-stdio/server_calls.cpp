@@ -50,18 +50,20 @@ std::string Server::perform(Tool const& tool, Args const& args, RunningCall& cal
 {
     if (tool.needs == Needs::App && m_services.insideApp == nullptr) { // the app judges and records it
         // "Stop everything" is told also where no app could tell it.
-        if (auto const free = requireNotStopped(m_services.paths); !free)
+        Call const made{m_services,  call.control->token(), call.control,         call,
+                        call.client, Admission{},           call.shownDestructive};
+        if (auto const free = requireNotStopped(m_services.paths); !free) {
+            if (m_services.gatekeeper != nullptr)
+                m_services.gatekeeper->refused(tool, args, made, free.error());
             return toolResult(std::unexpected(free.error()));
+        }
         if (m_services.app == nullptr)
             return toolResult(
                 fail(Errc::AppNotRunning, fmt::format("{} works through the Termalin app, which "
                                                       "is not running; ask the person to start it.",
                                                       tool.name)));
         try {
-            auto const forwarded =
-                m_services.app->call(tool, args,
-                                     Call{m_services, call.control->token(), call.control, call, call.client,
-                                          Admission{}, call.shownDestructive});
+            auto const forwarded = m_services.app->call(tool, args, made);
             return forwarded ? toLine(*forwarded) : toolResult(std::unexpected(forwarded.error()));
         } catch (std::exception const& e) { // its thread has other calls to run
             return toolResult(fail(Errc::Internal,

@@ -49,6 +49,12 @@ public:
     /// and the other codes that name what is not there; Internal for Gate::Never.
     virtual Result<Admission> admit(Tool const& tool, Args const& args, Call const& call) = 0;
 
+    /// Records a refusal that was decided before admit(): of a call that the app would have judged.
+    virtual void refused(Tool const& tool, Args const& args, Call const& call, Error const& why)
+    {
+        static_cast<void>(tool), static_cast<void>(args), static_cast<void>(call), static_cast<void>(why);
+    }
+
     /// After the handler, with what it returned; not called for a refused call.
     virtual void finished(Tool const& tool, Admission const& admission, Result<Json> const& outcome,
                           std::chrono::milliseconds took) = 0;

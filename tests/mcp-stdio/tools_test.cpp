@@ -277,6 +277,23 @@ TEST_F(ToolsTest, TheRecordNamesTheHostOfEachCallAndWhatWasOpened)
     EXPECT_THAT(opened["tunnel_open"], HasSubstr(tunnel));
 }
 
+TEST_F(ToolsTest, WhatIsRefusedWhileAllIsStoppedIsRecordedAlsoOfToolsThatNeedTheApp)
+{
+    ASSERT_TRUE(changeSetting(m_desk.paths().settings, "agents.stopped", "true"));
+    for (auto const& [tool, arguments] :
+         {std::pair("terminal_sessions", Json::object()), std::pair("terminal_hosts", Json::object()),
+          std::pair("hosts_list", Json::object())}) {
+        EXPECT_EQ(m_desk.call(tool, arguments).code(), "consent_required") << tool;
+        std::istringstream lines(readFile(m_desk.paths().audit));
+        std::string last;
+        for (std::string line; std::getline(lines, line);)
+            last = line;
+        auto const line = Json::parse(last);
+        EXPECT_EQ(line["tool"], tool);
+        EXPECT_EQ(line["decision"], "refused");
+    }
+}
+
 TEST_F(ToolsTest, ATunnelThatWouldPoseAsASavedHostIsRefused)
 {
     m_desk.save(m_server, "web", AgentPolicy::Full);

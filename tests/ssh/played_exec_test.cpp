@@ -2,6 +2,7 @@
 // machine is short of time.
 
 #include <chrono>
+#include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +19,8 @@ using ::testing::HasSubstr;
 
 // Message numbers of RFC 4254.
 constexpr std::uint8_t kDisconnect = 1, kGlobalRequest = 80, kRequestFailure = 82, kOpen = 90, kOpened = 91,
-                       kData = 94, kEof = 96, kClose = 97, kRequest = 98, kSuccess = 99, kFailure = 100;
+                       kOpenFailed = 92, kData = 94, kEof = 96, kClose = 97, kRequest = 98, kSuccess = 99,
+                       kFailure = 100;
 
 /// Reads on until a packet with this number comes.
 std::string await(Peer& peer, std::uint8_t number)
@@ -96,6 +98,27 @@ TEST(PlayedExec, OnlyTheServersRefusalOfACommandSaysThatNothingRan)
         EXPECT_THAT(outcome->note, HasSubstr("may or may not have finished"));
         EXPECT_FALSE(outcome->exitCode);
     }
+}
+
+TEST(PlayedExec, AServerThatGaveNoChannelBeforehandIsAskedAgainLater)
+{
+    std::promise<void> again;
+    HostileServer const server([&](Peer& peer) {
+        auto const open = await(peer, kOpen);
+        WireReader in(open);
+        in.byte();
+        in.string();
+        auto const channel = in.u32().value_or(0);
+        // SSH_OPEN_RESOURCE_SHORTAGE, RFC 4254 5.1
+        peer.send(WireWriter().byte(kOpenFailed).u32(channel).u32(4).string("not now").string("").bytes());
+        static_cast<void>(await(peer, kOpen));
+        again.set_value();
+        static_cast<void>(await(peer, kClose));
+    });
+    auto const connection = Connection::open(server.route(), server.context(), Deadline::in(30s), {});
+    ASSERT_TRUE(connection) << connection.error().message;
+    (*connection)->keepChannelReady();
+    EXPECT_EQ(again.get_future().wait_for(30s), std::future_status::ready);
 }
 
 TEST(PlayedExec, TheOutputOfAServerThatHadNoTimeIsAwaited)
