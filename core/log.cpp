@@ -58,7 +58,7 @@ std::string timeNow()
     auto const milliseconds =
         std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
     std::tm utc{};
-    gmtime_r(&seconds, &utc);
+    (void)gmtime_r(&seconds, &utc); // fails only where the year is no int
     return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
                        utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, milliseconds);
 }

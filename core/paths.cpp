@@ -41,7 +41,7 @@ fs::path absoluteFromEnvironment(char const* name)
     auto const* const value = std::getenv(name); // NOLINT(concurrency-mt-unsafe): nothing here sets it
     if (value == nullptr || value[0] != '/')
         return {};
-    fs::path path(value);
+    fs::path const path(value);
     return path.has_filename() || path == path.root_path() ? path : path.parent_path();
 }
 

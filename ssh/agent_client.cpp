@@ -1,6 +1,7 @@
 #include "ssh/agent_client.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
@@ -79,16 +80,16 @@ Result<void> AgentClient::transfer(std::string_view out, std::string* in, std::s
 {
     while (!out.empty() || (in != nullptr && in->size() < count)) {
         ssize_t moved = 0;
-        char piece[4096];
+        std::array<char, 4096> piece; // NOLINT(cppcoreguidelines-pro-type-member-init): recv() fills it
         if (!out.empty())
             moved = ::send(m_fd.get(), out.data(), out.size(), MSG_NOSIGNAL);
         else
-            moved = ::recv(m_fd.get(), piece, std::min(sizeof piece, count - in->size()), 0);
+            moved = ::recv(m_fd.get(), piece.data(), std::min(piece.size(), count - in->size()), 0);
         if (moved > 0) {
             if (!out.empty())
                 out.remove_prefix(static_cast<std::size_t>(moved));
             else
-                in->append(piece, static_cast<std::size_t>(moved));
+                in->append(piece.data(), static_cast<std::size_t>(moved));
             continue;
         }
         if (moved == 0 || (errno != EAGAIN && errno != EINTR))

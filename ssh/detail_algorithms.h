@@ -1,6 +1,6 @@
 #pragma once
 
-struct _LIBSSH2_SESSION;
+struct _LIBSSH2_SESSION; // NOLINT(bugprone-reserved-identifier): libssh2's name for it
 
 namespace termalin::ssh {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/output_buffer.h"
 #include "ssh/wire.h"
@@ -14,7 +15,7 @@ namespace termalin::ssh::detail {
 namespace {
 
 /// libssh2 hands a callback the session's owner, which is not us; a login runs on one thread.
-thread_local AuthWire* t_current = nullptr;
+thread_local AuthWire* loggingIn = nullptr;
 
 std::vector<std::string> split(std::string_view list)
 {
@@ -30,14 +31,14 @@ std::vector<std::string> split(std::string_view list)
 
 } // namespace
 
-AuthWire::AuthWire(Session& session, Target const& target, Deadline deadline, std::stop_token const& stop)
+AuthWire::AuthWire(Session& session, Target const& target, Deadline deadline, std::stop_token stop)
     : m_session(session)
     , m_target(target)
     , m_deadline(deadline)
-    , m_stop(stop)
+    , m_stop(std::move(stop))
     , m_attempted("Logging in to " + visible(target.name) + " as " + visible(target.user))
 {
-    t_current = this;
+    loggingIn = this;
     libssh2_session_callback_set2(session.raw(), LIBSSH2_CALLBACK_DISCONNECT,
                                   reinterpret_cast<libssh2_cb_generic*>(&AuthWire::disconnected));
 }
@@ -45,13 +46,13 @@ AuthWire::AuthWire(Session& session, Target const& target, Deadline deadline, st
 AuthWire::~AuthWire()
 {
     libssh2_session_callback_set2(m_session.raw(), LIBSSH2_CALLBACK_DISCONNECT, nullptr);
-    t_current = nullptr;
+    loggingIn = nullptr;
 }
 
 void AuthWire::disconnected(LIBSSH2_SESSION*, int, char const* message, int size, char const*, int, void**)
 {
-    if (t_current != nullptr && message != nullptr && size > 0)
-        t_current->m_goodbye =
+    if (loggingIn != nullptr && message != nullptr && size > 0)
+        loggingIn->m_goodbye =
             visible(std::string_view(message, static_cast<std::size_t>(size)).substr(0, 200));
 }
 

@@ -24,7 +24,7 @@ inline constexpr std::uint8_t kAuthInfoResponse = 61;
 /// The packets of one session's authentication.
 class AuthWire {
 public:
-    AuthWire(Session& session, Target const& target, Deadline deadline, std::stop_token const& stop);
+    AuthWire(Session& session, Target const& target, Deadline deadline, std::stop_token stop);
     ~AuthWire();
     AuthWire(AuthWire const&) = delete;
     AuthWire& operator=(AuthWire const&) = delete;

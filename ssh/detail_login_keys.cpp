@@ -125,10 +125,11 @@ private:
     void addCertificate(std::string const& file, bool named)
     {
         auto blob = readPublicKeyFile(file);
-        if (!blob && (named || blob.error().code != Errc::NotFound))
-            m_found.notes.push_back(std::move(blob).error().message);
-        if (!blob)
+        if (!blob) {
+            if (named || blob.error().code != Errc::NotFound)
+                m_found.notes.push_back(std::move(blob).error().message);
             return;
+        }
         auto const certificate = parseCertificate(*blob);
         auto plain = plainKey(*blob);
         auto const now = static_cast<std::uint64_t>(

@@ -131,7 +131,7 @@ struct Deleter {
 };
 
 Result<std::shared_ptr<ConnectionImpl>> openHop(Route const& route, std::size_t hop,
-                                                std::shared_ptr<ConnectionImpl> outer,
+                                                std::shared_ptr<ConnectionImpl> const& outer,
                                                 LoginContext const& context, Deadline deadline,
                                                 std::stop_token const& stop)
 {
@@ -180,7 +180,7 @@ Result<std::shared_ptr<ConnectionImpl>> openJumps(Route const& route, LoginConte
 {
     std::shared_ptr<ConnectionImpl> outer;
     for (std::size_t hop = 0; hop + 1 < route.hops.size(); ++hop) {
-        auto next = openHop(route, hop, std::move(outer), context, deadline, stop);
+        auto next = openHop(route, hop, outer, context, deadline, stop);
         if (!next) {
             auto error = std::move(next).error();
             error.message = "On the way to " + route.destination().name + ", jump host " +
@@ -199,7 +199,7 @@ Result<std::shared_ptr<ConnectionImpl>> openRoute(Route const& route, LoginConte
 {
     TRY(checkRoute(route));
     TRY_LET(auto outer, openJumps(route, context, deadline, stop));
-    return openHop(route, route.hops.size() - 1, std::move(outer), context, deadline, stop);
+    return openHop(route, route.hops.size() - 1, outer, context, deadline, stop);
 }
 
 Result<std::shared_ptr<Connection>> Connection::open(Route const& route, LoginContext const& context,

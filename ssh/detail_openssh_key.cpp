@@ -48,7 +48,8 @@ std::size_t derivedSize(Cipher const& cipher)
     if (cipher.name == kChaChaPoly) // a second key would be for a packet's length, which a file has not
         return 64;
     auto const* const type = cipher.openssl();
-    return static_cast<std::size_t>(EVP_CIPHER_get_key_length(type) + EVP_CIPHER_get_iv_length(type));
+    return static_cast<std::size_t>(EVP_CIPHER_get_key_length(type)) +
+           static_cast<std::size_t>(EVP_CIPHER_get_iv_length(type));
 }
 
 std::unexpected<KeyFileError> wrong(Kind kind, std::string message)

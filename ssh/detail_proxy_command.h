@@ -20,6 +20,8 @@ class ProxyCommand final : public Carrier {
 public:
     /// Errors: Unreachable when no shell can be started.
     static Result<std::unique_ptr<ProxyCommand>> start(Target const& target);
+    ProxyCommand(ProxyCommand const&) = delete;
+    ProxyCommand& operator=(ProxyCommand const&) = delete;
     ~ProxyCommand() override; ///< Within 0.3 s.
 
     /// The socket to talk over; once.

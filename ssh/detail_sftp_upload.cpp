@@ -151,7 +151,7 @@ Result<std::optional<Upload>> SftpUpload::beside(Place const& place, bool mayFal
         else if (error.code == Errc::PermissionDenied) {
             if (auto const space = m_client.space(place.folder, m_limits);
                 space && !space->readOnly && (space->filesFree == 0 || space->bytesFree == 0))
-                error = writeRefused(std::move(error), place, 0);
+                error = writeRefused(error, place, 0);
             else if (mayFallBack)
                 return std::nullopt;
         }
@@ -209,7 +209,7 @@ Result<void> SftpUpload::adoptOwner(RemoteHandle const& file, sftp::Attributes c
     return now && now->owner == old.owner ? Result<void>{} : set;
 }
 
-Result<std::size_t> SftpUpload::fill(char* room, std::size_t size)
+Result<std::size_t> SftpUpload::fill(char* room, std::size_t size) const
 {
     std::size_t have = 0;
     while (have < size) {
@@ -274,7 +274,7 @@ Result<Upload> SftpUpload::inPlace(Place const& place, RemoteHandle file)
     return Upload{place.path, m_size, false, Replaced::InPlace};
 }
 
-Error SftpUpload::writeRefused(Error why, Place const& place, std::uint64_t written)
+Error SftpUpload::writeRefused(Error const& why, Place const& place, std::uint64_t written)
 {
     auto const space = m_client.space(place.folder, {Deadline::in(3s), {}});
     auto const full = space && (space->bytesFree < 1024U * 1024U || space->filesFree == 0);

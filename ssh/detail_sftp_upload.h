@@ -56,10 +56,10 @@ private:
     /// `again`: the path by which a second lane may open the file; empty: none may.
     Result<std::uint64_t> writeAll(std::string const& handle, Place const& place, CallLimits const& limits,
                                    std::string const& again);
-    Result<std::size_t> fill(char* room, std::size_t size);
+    Result<std::size_t> fill(char* room, std::size_t size) const;
     Result<void> finish(RemoteHandle& file, Place const& place, CallLimits const& limits,
                         sftp::Attributes const& attributes);
-    Error writeRefused(Error why, Place const& place, std::uint64_t written);
+    Error writeRefused(Error const& why, Place const& place, std::uint64_t written);
     void remove(std::string const& temporary, RemoteHandle file);
     [[nodiscard]] Result<void> stopped() const;
 

@@ -6,7 +6,7 @@ namespace termalin::ssh {
 
 void SftpMessage::GiveBack::operator()(char* bytes) const
 {
-    std::unique_ptr<char[]> owned(bytes);
+    std::unique_ptr<char[]> owned(bytes); // NOLINT(modernize-avoid-c-arrays): see Pool
     if (pool == nullptr)
         return;
     std::lock_guard const lock(pool->mutex);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
@@ -31,16 +32,16 @@ Result<std::string> readAll(fs::path const& file)
     if (!fd)
         return std::unexpected(fileError(file, errno));
     std::string text;
-    char piece[16384];
+    std::array<char, 16'384> piece; // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills it
     for (;;) {
-        auto const count = ::read(fd.get(), piece, sizeof piece);
+        auto const count = ::read(fd.get(), piece.data(), piece.size());
         if (count == 0)
             return text;
         if (count < 0 && errno == EINTR)
             continue;
         if (count < 0)
             return std::unexpected(fileError(file, errno));
-        text.append(piece, static_cast<std::size_t>(count));
+        text.append(piece.data(), static_cast<std::size_t>(count));
     }
 }
 

@@ -228,12 +228,12 @@ private:
             auto const [link, target, status] = asked.front();
             asked.pop_front();
             auto where = m_client.name(target, "read the link", link->path, m_limits);
-            if (!where && !m_client.said(where.error()))
+            if (!where && !SftpClient::said(where.error()))
                 return std::unexpected(where.error());
             if (where)
                 link->linkTarget = *std::move(where);
             auto const is = m_client.attributes(status, "look at", link->path, m_limits);
-            if (!is && !m_client.said(is.error()))
+            if (!is && !SftpClient::said(is.error()))
                 return std::unexpected(is.error());
             link->isDir = is && is->isDir();
             return {};

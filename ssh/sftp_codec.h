@@ -41,7 +41,7 @@ enum class Type : std::uint8_t {
     ExtendedReply = 201,
 };
 
-enum class Code : std::uint32_t {
+enum class Code : std::uint32_t { // NOLINT(performance-enum-size): as on the wire
     Ok = 0,
     Eof = 1,
     NoSuchFile = 2,

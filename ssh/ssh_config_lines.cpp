@@ -49,7 +49,8 @@ std::optional<std::pair<std::string_view, std::string_view>> splitHostPort(std::
         end = text.find(']');
         if (end == std::string_view::npos)
             return std::nullopt;
-        if (++end < text.size() && text[end] != ':')
+        ++end;
+        if (end < text.size() && text[end] != ':')
             return std::nullopt;
     }
     end = std::min(end, text.size());
@@ -106,8 +107,11 @@ std::optional<JumpHop> parseJumpUri(std::string_view text)
     hop.host = parts->first;
     if (hop.host.ends_with('.'))
         hop.host.pop_back();
-    if (!parts->second.empty() && !(hop.port = configPort(parts->second)))
-        return std::nullopt;
+    if (!parts->second.empty()) {
+        hop.port = configPort(parts->second);
+        if (!hop.port)
+            return std::nullopt;
+    }
     return hop;
 }
 
@@ -254,7 +258,10 @@ std::optional<int> configTime(std::string_view text)
                 return std::nullopt;
             unit = found->second;
         }
-        if (*value > INT_MAX / unit || (total += *value * unit) > INT_MAX)
+        if (*value > INT_MAX / unit)
+            return std::nullopt;
+        total += *value * unit;
+        if (total > INT_MAX)
             return std::nullopt;
         text.remove_prefix(std::min(digits + 1, text.size()));
     }
@@ -299,8 +306,11 @@ std::optional<JumpHop> parseJumpHop(std::string_view text)
     if (!parts)
         return std::nullopt;
     hop.host = parts->first;
-    if (!parts->second.empty() && !(hop.port = configPort(parts->second)))
-        return std::nullopt;
+    if (!parts->second.empty()) {
+        hop.port = configPort(parts->second);
+        if (!hop.port)
+            return std::nullopt;
+    }
     return hop;
 }
 

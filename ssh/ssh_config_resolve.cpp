@@ -284,9 +284,7 @@ private:
         if (m_values.canonicalize.value_or(false) || m_values.permittedCnames)
             host.refused =
                 "CanonicalizeHostname, or CanonicalizePermittedCNAMEs, would have to look up its name";
-        else if (auto problem = finishProxy(host))
-            host.refused = *problem + ", and ssh refuses it too";
-        else if ((problem = finishPaths(host)))
+        else if (auto const problem = finishProxy(host).or_else([&] { return finishPaths(host); }))
             host.refused = *problem + ", and ssh refuses it too";
         return host;
     }

@@ -128,7 +128,7 @@ void pump(ConnectionImpl& connection, std::shared_ptr<Counted> counted, UniqueFd
         counted->state().bytesIn += in;
         counted->state().bytesOut += out;
     };
-    events.stopped = [counted] { return counted->state().closed.load(); };
+    events.stopped = [counted = std::move(counted)] { return counted->state().closed.load(); };
     connection.post(std::make_shared<Pump>(std::move(stream), std::move(host), port, std::move(events)));
 }
 
@@ -201,6 +201,8 @@ public:
         : m_connection(connection), m_state(std::move(state)), m_socket(std::move(socket))
     {
     }
+    Listener(Listener const&) = delete;
+    Listener& operator=(Listener const&) = delete;
     ~Listener() override { gone(); }
 
     bool step(Session&) override
