@@ -191,6 +191,57 @@ Result<void> checkChange(std::string_view key, std::string_view jsonValue)
     return {};
 }
 
+/// A folder that is there is taken as it is: nothing may keep a person from stopping agents.
+Result<void> makeFolderOf(fs::path const& file)
+{
+    if (std::error_code ignored; !fs::exists(file.parent_path(), ignored))
+        return makeDataDir(file.parent_path());
+    return {};
+}
+
+/// The text of the file with the one setting changed in it.
+Result<std::string> changedText(fs::path const& file, std::string_view key, std::string_view jsonValue)
+{
+    auto text = readFile(file, kMostBytes);
+    if (!text && text.error().code == Errc::NotFound)
+        text = "{\n  \"version\": 1\n}\n";
+    TRY(text);
+    if (auto problem = ownershipProblem(file); !problem.empty())
+        return fail(Errc::InvalidArgument, problem + " Nothing was changed.");
+    auto changed = withSetting(*text, key, jsonValue);
+    if (!changed)
+        return fail(
+            Errc::InvalidArgument,
+            fmt::format(
+                "{} is damaged ({}), so it was left as it is and nothing was changed. Mend it, or move "
+                "it away to begin with the defaults.",
+                file.string(), changed.error().message));
+    if (auto const reading = fromText(*changed, file); !reading.usable)
+        return fail(Errc::InvalidArgument, reading.settings.problem + " Nothing was changed.");
+    return changed;
+}
+
+/// Writes `text` over the file without asking the disk for more than it has given to the file already, if it
+/// can be. Otherwise a part of it is there, or an empty file, the old one being kept under another name: each
+/// of them damaged, which stops agents too.
+void stopWithoutSpace(fs::path const& file, std::string const& text)
+{
+    UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
+    if (!fd)
+        return;
+    auto const written = ::pwrite(fd.get(), text.data(), text.size(), 0);
+    if (written > 0) {
+        auto const cut = ::ftruncate(fd.get(), written);
+        static_cast<void>(cut); // longer than the new text it is damaged, and that is as good
+    } else if (std::error_code ignored; fs::file_size(file, ignored) != 0) {
+        auto kept = file;
+        kept += ".full-disk";
+        if (::rename(file.c_str(), kept.c_str()) == 0)
+            fd.reset(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    }
+    ::fsync(fd.get());
+}
+
 } // namespace
 
 Settings Settings::load(fs::path const& file)
@@ -212,28 +263,22 @@ Settings Settings::load(fs::path const& file)
 Result<void> changeSetting(fs::path const& file, std::string_view key, std::string_view jsonValue)
 {
     TRY(checkChange(key, jsonValue));
-    // A folder that is there is taken as it is: nothing may keep a person from stopping agents.
-    if (std::error_code ignored; !fs::exists(file.parent_path(), ignored))
-        TRY(makeDataDir(file.parent_path()));
+    TRY(makeFolderOf(file));
     TRY_LET(auto const lock, lockBeside(file));
+    TRY_LET(auto const changed, changedText(file, key, jsonValue));
+    return writeFileAtomically(file, changed);
+}
 
-    auto text = readFile(file, kMostBytes);
-    if (!text && text.error().code == Errc::NotFound)
-        text = "{\n  \"version\": 1\n}\n";
-    TRY(text);
-    if (auto problem = ownershipProblem(file); !problem.empty())
-        return fail(Errc::InvalidArgument, problem + " Nothing was changed.");
-    auto changed = withSetting(*text, key, jsonValue);
-    if (!changed)
-        return fail(
-            Errc::InvalidArgument,
-            fmt::format(
-                "{} is damaged ({}), so it was left as it is and nothing was changed. Mend it, or move "
-                "it away to begin with the defaults.",
-                file.string(), changed.error().message));
-    if (auto const reading = fromText(*changed, file); !reading.usable)
-        return fail(Errc::InvalidArgument, reading.settings.problem + " Nothing was changed.");
-    return writeFileAtomically(file, *changed);
+Result<void> stopAgents(fs::path const& file)
+{
+    TRY(makeFolderOf(file));
+    auto const lock = lockBeside(file); // who holds it, or a disk without room for it, must not hinder this
+    TRY_LET(auto const changed, changedText(file, "agents.stopped", "true"));
+    auto written = writeFileAtomically(file, changed);
+    if (written || written.error().code != Errc::NoSpace)
+        return written;
+    stopWithoutSpace(file, changed);
+    return Settings::load(file).agentsStopped ? Result<void>() : written;
 }
 
 } // namespace termalin

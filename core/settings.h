@@ -31,4 +31,9 @@ struct Settings {
 Result<void> changeSetting(std::filesystem::path const& file, std::string_view key,
                            std::string_view jsonValue);
 
+/// As changeSetting() of "agents.stopped" to true, also where another process does not give the lock back,
+/// and on a full disk: there the file is written in place, which may leave it damaged; that stops agents, and
+/// Settings::load() says so in `problem`. Errors: as changeSetting().
+Result<void> stopAgents(std::filesystem::path const& file);
+
 } // namespace termalin

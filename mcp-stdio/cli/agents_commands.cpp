@@ -138,7 +138,18 @@ Result<int> agentsShow(Context& context)
 Result<int> agentsStop(Context& context)
 {
     // Stopping comes first: a full disk that keeps the audit from its line must not keep agents running.
-    TRY(change(context, "agents.stopped", "true"));
+    auto const& file = context.paths().settings;
+    if (auto stopped = stopAgents(file); !stopped) {
+        auto error = std::move(stopped).error();
+        if (error.code == Errc::InvalidArgument)
+            error.code = Errc::Internal; // the file's fault, not the command line's
+        if (!Settings::load(file).agentsStopped)
+            error.message += " Agents are not stopped by this. What ends their programs, and what these run: "
+                             "pkill -x termalin-mcp";
+        return std::unexpected(std::move(error));
+    }
+    if (auto const problem = Settings::load(file).problem; !problem.empty())
+        note("Warning: {}", problem);
     say("Agents are stopped. Running commands are ended and tunnels closed within a second.");
     TRY(auditNote(context, "agents stop", "Everything that agents do was stopped."));
     return kDone;

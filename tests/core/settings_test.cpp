@@ -1,10 +1,17 @@
+#include <csignal>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include "core/json.h"
 #include "core/settings.h"
+#include "core/unique_fd.h"
 #include "tests/support/temp_dir.h"
 
 namespace termalin {
@@ -198,6 +205,49 @@ TEST_F(SettingsTest, TwoWritersAtOnceLoseNothing)
         EXPECT_TRUE(load().agentsStopped);
         EXPECT_TRUE(load().agentsInTerminal);
     }
+}
+
+/// Stops agents in a process of its own that may write no file beyond `bytes`, as on a full disk.
+bool stopsWithRoomFor(std::filesystem::path const& file, rlim_t bytes)
+{
+    auto const pid = ::fork();
+    if (pid == 0) {
+        ::signal(SIGXFSZ, SIG_IGN);
+        rlimit const limit{bytes, bytes};
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+        ::_exit(stopAgents(file) ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    return status == 0;
+}
+
+TEST_F(SettingsTest, AFullDiskDoesNotKeepAgentsFromBeingStopped)
+{
+    constexpr std::string_view kOld = R"({"version": 1, "agents": {"mayRun": "yes", "outputCap": 8192}})";
+    for (rlim_t const room : {0, 1, 20, 60, 63, 200}) {
+        std::filesystem::remove(file());
+        EXPECT_TRUE(stopsWithRoomFor(file(), room)) << room;
+        EXPECT_TRUE(load().agentsStopped) << "a first file, room for " << room;
+
+        write(kOld);
+        EXPECT_TRUE(stopsWithRoomFor(file(), room)) << room;
+        EXPECT_TRUE(load().agentsStopped) << "room for " << room << ": " << text();
+    }
+    auto kept = file();
+    kept += ".full-disk"; // where not one byte could be written
+    EXPECT_EQ(test::readFile(kept), kOld);
+}
+
+TEST_F(SettingsTest, WhoKeepsTheLockDoesNotKeepAgentsFromBeingStopped)
+{
+    write("{}");
+    auto lock = file();
+    lock += ".lock";
+    UniqueFd const held(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
+    EXPECT_TRUE(stopAgents(file()));
+    EXPECT_TRUE(load().agentsStopped);
 }
 
 } // namespace
