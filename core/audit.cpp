@@ -25,6 +25,8 @@ namespace fs = std::filesystem;
 constexpr auto kSyncInterval =
     std::chrono::milliseconds(500); // once a second at least, with time for the work
 
+constexpr auto kPatience = std::chrono::seconds(5); ///< with another process that writes to the store
+
 Error fileError(std::string_view attempted, fs::path const& file, int number)
 {
     auto const full = number == ENOSPC || number == EDQUOT || number == EFBIG;
@@ -64,6 +66,7 @@ private:
     Result<AuditTail> tailOfRotated(ChainEnd const& head) const;
     Result<void> rotateIfLarge();
     Result<void> writeLine(std::string const& text);
+    Result<void> putHead(ChainEnd const& head);
     void markDirty();
     void syncLoop(std::stop_token const& stop);
 
@@ -313,6 +316,19 @@ void FileAudit::syncLoop(std::stop_token const& stop)
     }
 }
 
+/// Another process may keep the store from being written. It is this thread that waits then, and nobody who
+/// wants to read.
+Result<void> FileAudit::putHead(ChainEnd const& head)
+{
+    auto const giveUp = std::chrono::steady_clock::now() + kPatience;
+    for (;;) {
+        auto put = m_store.setValueAtOnce(kAuditHeadKey, formatHead(head));
+        if (put || put.error().code != Errc::Timeout || std::chrono::steady_clock::now() > giveUp)
+            return put;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+}
+
 /// First the lines, then the head that vouches for them, so that the files are never behind the head.
 void FileAudit::sync()
 {
@@ -334,7 +350,7 @@ void FileAudit::sync()
         TRY_LET(auto const head, readHead(m_store));
         if (head.number >= end.number)
             return {};
-        return m_store.setValue(kAuditHeadKey, formatHead(end));
+        return putHead(end);
     }();
 
     lock.lock();

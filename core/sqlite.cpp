@@ -4,6 +4,7 @@
 #include <chrono>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <thread>
 
 namespace termalin::sqlite {
@@ -202,6 +203,30 @@ std::int64_t Database::changed() const
 std::int64_t Database::totalChanged() const
 {
     return sqlite3_total_changes64(m_raw.get());
+}
+
+bool Database::moved()
+{
+    int moved = 0;
+    if (sqlite3_file_control(m_raw.get(), "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved != 0)
+        return true;
+    // The log is there as long as a connection is: whoever removes it makes the next process begin another.
+    auto const log = m_file.string() + "-wal";
+    struct stat info{};
+    auto const there = ::stat(log.c_str(), &info) == 0;
+    if (m_log == 0)
+        m_log = there ? info.st_ino : 0;
+    return m_log != 0 && (!there || info.st_ino != m_log);
+}
+
+void Database::leaveLog()
+{
+    sqlite3_db_config(m_raw.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+}
+
+void Database::setPatience(Patience patience)
+{
+    sqlite3_busy_timeout(m_raw.get(), patience == Patience::None ? 0 : kBusyMilliseconds);
 }
 
 Error Database::error(int code) const

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <vector>
 
 #include "core/result.h"
@@ -74,6 +75,8 @@ private:
     int m_bindError = 0;
 };
 
+enum class Patience : std::uint8_t { None, Usual };
+
 /// One connection. Not thread safe.
 class Database {
 public:
@@ -90,6 +93,12 @@ public:
     [[nodiscard]] std::int64_t changed() const;
     /// Rows that this connection has changed since it was opened.
     [[nodiscard]] std::int64_t totalChanged() const;
+    /// Whether the file's name, or its log's, leads to another file by now, or to none.
+    [[nodiscard]] bool moved();
+    /// The log is left as it is at the end: it, or the file, may belong to another database by now.
+    void leaveLog();
+    /// How long statements wait for other processes' locks: 5 s, or not at all.
+    void setPatience(Patience patience);
     [[nodiscard]] std::filesystem::path const& file() const noexcept { return m_file; }
 
     /// An SQLite result code of the last call as an Error that names the file and says what to do.
@@ -103,6 +112,7 @@ private:
     explicit Database(std::filesystem::path file) : m_file(std::move(file)) {}
 
     std::filesystem::path m_file;
+    ino_t m_log = 0; ///< the write-ahead log's, once there is one
     std::unique_ptr<sqlite3, Close> m_raw;
     detail::IdleStatements m_idle;
 };

@@ -51,7 +51,10 @@ Result<void> prepareFile(fs::path const& file)
 
 class SqliteStore final : public Store {
 public:
-    explicit SqliteStore(std::unique_ptr<Database> database) : m_database(std::move(database)) {}
+    SqliteStore(fs::path file, std::unique_ptr<Database> database)
+        : m_file(std::move(file)), m_database(std::move(database))
+    {
+    }
 
     Result<std::vector<Host>> hosts() override;
     Result<void> lookAtOpenHosts(std::function<void(HostView const&)> const& look) override;
@@ -62,6 +65,7 @@ public:
     Result<std::int64_t> version() override;
     Result<std::optional<std::string>> value(std::string_view key) override;
     Result<void> setValue(std::string_view key, std::string_view value) override;
+    Result<void> setValueAtOnce(std::string_view key, std::string_view value) override;
     Result<void> removeValue(std::string_view key) override;
     Result<std::optional<std::string>> blob(std::string_view owner, std::string_view name) override;
     Result<void> setBlob(std::string_view owner, std::string_view name, std::string_view bytes) override;
@@ -73,56 +77,115 @@ public:
     Result<void> removeWidening(std::int64_t id) override;
 
 private:
+    using Guard = Guarded<std::unique_ptr<Database>>;
+
+    Result<Guard::Access> current();
+    Result<void> openAgain(std::unique_ptr<Database>& database);
     /// Runs one writing statement with text parameters.
     Result<void> write(std::string_view sql, std::initializer_list<std::string_view> parameters);
+    static Result<void> write(Database& database, std::string_view sql,
+                              std::initializer_list<std::string_view> parameters);
 
-    Guarded<std::unique_ptr<Database>> m_database;
+    fs::path const m_file;
+    Guard m_database;          ///< empty while the file cannot be opened again
+    std::int64_t m_opened = 0; ///< how often it was opened again; guarded by m_database
 };
+
+/// The database to work with. The name may lead to another file than the one that was opened: a backup was
+/// put in its place, or it was moved away. The old one could be read on without end, and would say what does
+/// not hold any more.
+Result<SqliteStore::Guard::Access> SqliteStore::current()
+{
+    auto access = m_database.access();
+    if (!*access || (*access)->moved())
+        TRY(openAgain(*access));
+    return access;
+}
+
+/// Makes nothing: a file that is empty or of an older version may be one that somebody is still copying.
+Result<void> SqliteStore::openAgain(std::unique_ptr<Database>& database)
+{
+    if (database)
+        database->leaveLog();
+    database.reset(); // before the other is opened: SQLite shares what it knows of one file
+    struct stat info{};
+    if (::lstat(m_file.c_str(), &info) != 0 && errno == ENOENT)
+        return fail(Errc::NotFound,
+                    fmt::format("{} is gone, so nothing that was permitted holds any more. Put it back, or "
+                                "a backup of it.",
+                                m_file.string()));
+    TRY(prepareFile(m_file));
+    TRY_LET(auto opened, Database::open(m_file));
+    TRY_LET(auto const version, opened.numberOf("PRAGMA user_version"));
+    if (version != static_cast<std::int64_t>(std::size(kSchemaSteps)))
+        return fail(Errc::Unsupported,
+                    fmt::format("{} was replaced by a file of another version ({}). Run termalin-mcp host "
+                                "list, which brings an older one up to date.",
+                                m_file.string(), version));
+    ++m_opened;
+    database = std::make_unique<Database>(std::move(opened));
+    static_cast<void>(database->moved()); // it learns which log belongs to it
+    return {};
+}
 
 Result<std::vector<Host>> SqliteStore::hosts()
 {
-    return readHosts(**m_database.access());
+    TRY_LET(auto access, current());
+    return readHosts(**access);
 }
 
 Result<void> SqliteStore::lookAtOpenHosts(std::function<void(HostView const&)> const& look)
 {
-    return readOpenHosts(**m_database.access(), look);
+    TRY_LET(auto access, current());
+    return readOpenHosts(**access, look);
 }
 
 Result<Host> SqliteStore::findHost(std::string_view idOrName)
 {
-    return readHost(**m_database.access(), idOrName);
+    TRY_LET(auto access, current());
+    return readHost(**access, idOrName);
 }
 
 Result<Host> SqliteStore::addHost(Host const& host)
 {
-    return insertHost(**m_database.access(), host);
+    TRY_LET(auto access, current());
+    return insertHost(**access, host);
 }
 
 Result<Host> SqliteStore::updateHost(Host const& host)
 {
-    return changeHost(**m_database.access(), host);
+    TRY_LET(auto access, current());
+    return changeHost(**access, host);
 }
 
 Result<void> SqliteStore::removeHost(std::string_view id)
 {
-    return deleteHost(**m_database.access(), id);
+    TRY_LET(auto access, current());
+    return deleteHost(**access, id);
 }
 
 Result<std::int64_t> SqliteStore::version()
 {
-    auto access = m_database.access();
+    TRY_LET(auto access, current());
     auto& database = **access;
     // data_version stands still for this connection's own changes. Neither number ever falls, so their sum
     // rises with either.
     TRY_LET(auto const others, database.numberOf("PRAGMA data_version"));
-    return others + database.totalChanged();
+    // A file that was opened again counts from the beginning.
+    constexpr int kRoomForChanges = 40;
+    return others + database.totalChanged() + (m_opened << kRoomForChanges);
 }
 
 Result<void> SqliteStore::write(std::string_view sql, std::initializer_list<std::string_view> parameters)
 {
-    auto access = m_database.access();
-    TRY_LET(auto statement, (*access)->prepare(sql));
+    TRY_LET(auto access, current());
+    return write(**access, sql, parameters);
+}
+
+Result<void> SqliteStore::write(Database& database, std::string_view sql,
+                                std::initializer_list<std::string_view> parameters)
+{
+    TRY_LET(auto statement, database.prepare(sql));
     for (auto const parameter : parameters)
         statement.bind(parameter);
     return statement.run();
@@ -130,18 +193,28 @@ Result<void> SqliteStore::write(std::string_view sql, std::initializer_list<std:
 
 Result<std::optional<std::string>> SqliteStore::value(std::string_view key)
 {
-    auto access = m_database.access();
+    TRY_LET(auto access, current());
     TRY_LET(auto statement, (*access)->prepare("SELECT value FROM \"values\" WHERE key = ?"));
     statement.bind(key);
     TRY_LET(bool const row, statement.step());
     return row ? std::optional<std::string>(statement.text(0)) : std::nullopt;
 }
 
+constexpr std::string_view kPutValue = "INSERT INTO \"values\" (key, value) VALUES (?, ?) ON CONFLICT (key) "
+                                       "DO UPDATE SET value = excluded.value";
+
 Result<void> SqliteStore::setValue(std::string_view key, std::string_view value)
 {
-    return write("INSERT INTO \"values\" (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = "
-                 "excluded.value",
-                 {key, value});
+    return write(kPutValue, {key, value});
+}
+
+Result<void> SqliteStore::setValueAtOnce(std::string_view key, std::string_view value)
+{
+    TRY_LET(auto access, current());
+    (*access)->setPatience(sqlite::Patience::None);
+    auto written = write(**access, kPutValue, {key, value});
+    (*access)->setPatience(sqlite::Patience::Usual);
+    return written;
 }
 
 Result<void> SqliteStore::removeValue(std::string_view key)
@@ -151,7 +224,7 @@ Result<void> SqliteStore::removeValue(std::string_view key)
 
 Result<std::optional<std::string>> SqliteStore::blob(std::string_view owner, std::string_view name)
 {
-    auto access = m_database.access();
+    TRY_LET(auto access, current());
     TRY_LET(auto statement, (*access)->prepare("SELECT bytes FROM blobs WHERE owner = ? AND name = ?"));
     statement.bind(owner).bind(name);
     TRY_LET(bool const row, statement.step());
@@ -186,7 +259,7 @@ Result<void> SqliteStore::removeBlob(std::string_view owner, std::string_view na
 
 Result<std::vector<std::pair<std::string, std::string>>> SqliteStore::blobs()
 {
-    auto access = m_database.access();
+    TRY_LET(auto access, current());
     TRY_LET(auto statement, (*access)->prepare("SELECT owner, name FROM blobs ORDER BY owner, name"));
     std::vector<std::pair<std::string, std::string>> found;
     for (;;) {
@@ -199,7 +272,7 @@ Result<std::vector<std::pair<std::string, std::string>>> SqliteStore::blobs()
 
 Result<void> SqliteStore::replaceBlobs(std::vector<Blob> const& blobs)
 {
-    auto access = m_database.access();
+    TRY_LET(auto access, current());
     TRY_LET(auto transaction, Transaction::begin(**access, Transaction::Kind::Write));
     for (auto const& blob : blobs)
         TRY(putBlob(**access, blob));
@@ -214,7 +287,7 @@ Result<void> SqliteStore::addWidening(Widening const& widening)
 
 Result<std::vector<Store::Widening>> SqliteStore::widenings()
 {
-    auto access = m_database.access();
+    TRY_LET(auto access, current());
     TRY_LET(auto statement,
             (*access)->prepare("SELECT id, time, program, what, before FROM widenings ORDER BY id"));
     std::vector<Widening> found;
@@ -232,7 +305,7 @@ Result<std::vector<Store::Widening>> SqliteStore::widenings()
 
 Result<void> SqliteStore::removeWidening(std::int64_t id)
 {
-    auto access = m_database.access();
+    TRY_LET(auto access, current());
     TRY_LET(auto statement, (*access)->prepare("DELETE FROM widenings WHERE id = ?"));
     statement.bind(id);
     return statement.run();
@@ -246,7 +319,8 @@ Result<std::unique_ptr<Store>> Store::open(std::filesystem::path const& file)
     TRY_LET(auto opened, Database::open(file));
     auto database = std::make_unique<Database>(std::move(opened));
     TRY(sqlite::migrate(*database, kSchemaSteps));
-    return std::make_unique<SqliteStore>(std::move(database));
+    static_cast<void>(database->moved()); // it learns which log belongs to it
+    return std::make_unique<SqliteStore>(file, std::move(database));
 }
 
 } // namespace termalin

@@ -20,7 +20,9 @@ namespace termalin {
 ///
 /// Thread safe: one connection behind one mutex. A call waits up to 5 s for another process's write.
 /// Errors of every call, beside those named: PermissionDenied, NoSpace, Timeout, Internal; the message names
-/// the file and says what to do. A file that is damaged, or of a newer version, is never changed or replaced.
+/// the file and says what to do. Where another file has come in its place, that one is used from then on;
+/// where there is none any more, every call is NotFound. A file that is damaged, or of a newer version, is
+/// never changed or replaced.
 class Store {
 public:
     /// Opens or creates `file` with mode 0600 in a folder of mode 0700, and brings an older schema up to
@@ -53,6 +55,9 @@ public:
     /// Small named values that belong to the store as a whole, such as the audit's head ("audit.head").
     virtual Result<std::optional<std::string>> value(std::string_view key) = 0;
     virtual Result<void> setValue(std::string_view key, std::string_view value) = 0;
+    /// As setValue(), but does not wait for another process's write, in which every other call here would
+    /// have to wait too. Errors: Timeout then.
+    virtual Result<void> setValueAtOnce(std::string_view key, std::string_view value) = 0;
     virtual Result<void> removeValue(std::string_view key) = 0;
 
     /// Encrypted blobs, for the Vault alone: it encrypts, the store keeps. An owner is a host's id or

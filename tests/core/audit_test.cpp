@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -8,6 +10,7 @@
 
 #include "core/audit.h"
 #include "core/json.h"
+#include "core/sqlite.h"
 #include "core/store.h"
 #include "tests/core/child.h"
 #include "tests/support/program.h"
@@ -90,6 +93,26 @@ protected:
     test::TempDir m_dir;
     std::unique_ptr<Store> m_store;
 };
+
+TEST_F(AuditTest, WhoKeepsTheStoreFromBeingWrittenDelaysNobodyWhoReadsIt)
+{
+    auto const audit = open();
+    auto other = sqlite::Database::open(m_dir / "termalin.db").value();
+    auto longest = std::chrono::steady_clock::duration::zero();
+    {
+        auto const held = sqlite::Transaction::begin(other, sqlite::Transaction::Kind::Write).value();
+        ASSERT_TRUE(audit->begin(call("anything")));
+        auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+        while (std::chrono::steady_clock::now() < end) { // meanwhile the syncer's time comes
+            auto const before = std::chrono::steady_clock::now();
+            ASSERT_TRUE(m_store->version());
+            longest = std::max(longest, std::chrono::steady_clock::now() - before);
+        }
+    }
+    EXPECT_LT(longest, std::chrono::seconds(1));
+    audit->sync();
+    EXPECT_TRUE(verify().intact);
+}
 
 TEST_F(AuditTest, ALineIsInTheFileWhenBeginReturnsAndSaysWhoDidWhat)
 {

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -433,6 +434,78 @@ TEST_F(StoreTest, ManyBlobsAreReplacedAllOrNone)
     ASSERT_TRUE(m_store->replaceBlobs({{"vault", "key", "new"}, {id, "password", "x"}}));
     EXPECT_EQ(m_store->blob("vault", "key").value(), "new");
     EXPECT_EQ(m_store->blob(id, "password").value(), "x");
+}
+
+/// What a backup holds: the one file, its log taken into it.
+void backUp(std::filesystem::path const& from, std::filesystem::path const& to)
+{
+    auto database = sqlite::Database::open(from).value();
+    ASSERT_TRUE(database.execute(("VACUUM INTO '" + to.string() + "'").c_str()));
+    auto copy = sqlite::Database::open(to).value();
+    ASSERT_TRUE(copy.execute("PRAGMA journal_mode=WAL"));
+    ::chmod(to.c_str(), 0600);
+}
+
+TEST_F(StoreTest, ABackupPutInTheFilesPlaceIsFollowedAtOnce)
+{
+    auto host = plain("host");
+    host.policy = AgentPolicy::Blocked;
+    host = add(host);
+    auto const backup = m_folder / "backup.db";
+    for (auto const* const way : {"moved", "copied"}) {
+        std::filesystem::remove(backup);
+        backUp(file(), backup);
+        auto open = get("host");
+        open.policy = AgentPolicy::Full;
+        ASSERT_TRUE(m_store->updateHost(open));
+        auto const before = m_store->version().value();
+
+        for (auto const* const beside : {"-wal", "-shm"})
+            std::filesystem::remove(file().string() + beside);
+        if (way == std::string_view("moved"))
+            std::filesystem::rename(backup, file());
+        else
+            std::filesystem::copy_file(backup, file(), std::filesystem::copy_options::overwrite_existing);
+
+        EXPECT_GT(m_store->version().value(), before) << way;
+        EXPECT_EQ(get("host").policy, AgentPolicy::Blocked) << way;
+        ASSERT_TRUE(m_store->setValue("after", way)) << way;
+        EXPECT_EQ(Store::open(file()).value()->value("after").value(), way);
+        EXPECT_EQ(Store::open(file()).value()->findHost("host")->policy, AgentPolicy::Blocked) << way;
+    }
+}
+
+TEST_F(StoreTest, AFileThatIsGonePermitsNothingAndMayComeBack)
+{
+    add(plain("host"));
+    auto const kept = m_folder / "kept.db";
+    backUp(file(), kept);
+    std::filesystem::rename(file(), m_folder / "away.db");
+    EXPECT_EQ(m_store->findHost("host").error().code, Errc::NotFound);
+    EXPECT_EQ(m_store->version().error().code, Errc::NotFound);
+    EXPECT_EQ(m_store->hosts().error().code, Errc::NotFound);
+    EXPECT_FALSE(std::filesystem::exists(file())) << "an empty one would be a person's hosts lost";
+
+    test::writeFile(file(), ""); // somebody begins to copy one there
+    ::chmod(file().c_str(), 0600);
+    EXPECT_EQ(m_store->findHost("host").error().code, Errc::Unsupported);
+    EXPECT_EQ(std::filesystem::file_size(file()), 0U);
+
+    std::filesystem::rename(kept, file());
+    EXPECT_TRUE(m_store->findHost("host"));
+}
+
+TEST_F(StoreTest, AValueThatIsPutAtOnceWaitsForNobody)
+{
+    auto other = sqlite::Database::open(file()).value();
+    auto const begun = std::chrono::steady_clock::now();
+    {
+        auto const held = sqlite::Transaction::begin(other, sqlite::Transaction::Kind::Write).value();
+        EXPECT_EQ(m_store->setValueAtOnce("a", "1").error().code, Errc::Timeout);
+        EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(1));
+    }
+    EXPECT_TRUE(m_store->setValueAtOnce("a", "2"));
+    EXPECT_EQ(m_store->value("a").value(), "2");
 }
 
 TEST_F(StoreTest, AnUnknownHostIsNamedAndNoOther)
