@@ -18,6 +18,8 @@ using sftp::Type;
 constexpr auto kFar = 10ms;
 constexpr int kMaxLinks = 40; // as Linux
 
+constexpr std::string_view kEither = " Either the old file or the whole new one is there now; look first.";
+
 std::string folderOf(std::string_view path)
 {
     auto const slash = path.rfind('/');
@@ -147,8 +149,8 @@ Result<std::optional<Upload>> SftpUpload::beside(Place const& place, bool mayFal
     if (!opened) {
         auto error = std::move(opened).error();
         if (!SftpClient::said(error))
-            remove(temporary, {}); // it may be made yet
-        else if (error.code == Errc::PermissionDenied) {
+            return std::unexpected(broken(std::move(error), place, temporary, {})); // it may be made yet
+        if (error.code == Errc::PermissionDenied) {
             if (auto const space = m_client.space(place.folder, m_limits);
                 space && !space->readOnly && (space->filesFree == 0 || space->bytesFree == 0))
                 error = writeRefused(error, place, 0);
@@ -159,7 +161,9 @@ Result<std::optional<Upload>> SftpUpload::beside(Place const& place, bool mayFal
     }
     RemoteHandle file(m_client, *std::move(opened));
     auto done = fillAndRename(place, temporary, file, mayFallBack);
-    if (!done || !*done)
+    if (!done)
+        return std::unexpected(broken(std::move(done).error(), place, temporary, std::move(file)));
+    if (!*done)
         remove(temporary, std::move(file));
     return done;
 }
@@ -188,7 +192,7 @@ Result<std::optional<Upload>> SftpUpload::fillAndRename(Place const& place, std:
     auto renamed = m_client.ok(m_client.sendRename(temporary, place.path), "put the new file in the place of",
                                place.path, limits);
     if (!renamed && !SftpClient::said(renamed.error()))
-        renamed.error().message += " Either the old file or the whole new one is there now; look first.";
+        renamed.error().message += std::string(kEither);
     if (!renamed)
         return inPlaceOr(std::move(renamed).error());
     return Upload{place.path, m_size, !place.old, place.old ? Replaced::Renamed : Replaced::No};
@@ -267,10 +271,19 @@ Result<Upload> SftpUpload::inPlace(Place const& place, RemoteHandle file)
     // From here on half a file is the worst outcome: no stop, and time enough to come to the end.
     auto const minute = Deadline::in(60s);
     CallLimits const limits{m_limits.deadline.at() > minute.at() ? m_limits.deadline : minute, {}};
-    TRY_LET(m_size, writeAll(file.get(), place, limits, {}));
-    sftp::Attributes size;
-    size.size = m_size;
-    TRY(finish(file, place, limits, size));
+    auto const written = [&]() -> Result<void> {
+        TRY_LET(m_size, writeAll(file.get(), place, limits, {}));
+        sftp::Attributes size;
+        size.size = m_size;
+        return finish(file, place, limits, size);
+    }();
+    if (!written) {
+        auto error = written.error();
+        error.message += ' ' + quotedPath(place.path) +
+                         " was being written in place: it may hold only a part of the new content now. Look "
+                         "at it, or send it once more.";
+        return std::unexpected(std::move(error));
+    }
     return Upload{place.path, m_size, false, Replaced::InPlace};
 }
 
@@ -287,14 +300,25 @@ Error SftpUpload::writeRefused(Error const& why, Place const& place, std::uint64
     return {Errc::NoSpace, text + " Make room, or write elsewhere.", why.source};
 }
 
-void SftpUpload::remove(std::string const& temporary, RemoteHandle file)
+/// Tidies up after an upload that has failed, and says what is there now.
+Error SftpUpload::broken(Error why, Place const& place, std::string const& temporary, RemoteHandle file)
+{
+    if (remove(temporary, std::move(file)) || why.message.ends_with(kEither))
+        return why;
+    why.message += ' ' + quotedPath(place.path) + (place.old ? " is as it was." : " was not made.") +
+                   " A part of the upload may be left beside it: " + quotedPath(temporary) + '.';
+    return why;
+}
+
+/// True when it is not there any more.
+bool SftpUpload::remove(std::string const& temporary, RemoteHandle file)
 {
     m_client.breakOff();
     if (file)
         m_client.close(file.release());
     auto const removed =
         m_client.ok(m_client.sendPath(Type::Remove, temporary), "remove", temporary, {Deadline::in(3s), {}});
-    static_cast<void>(removed); // what was asked for has failed already, and that is what is told
+    return removed || removed.error().code == Errc::NotFound;
 }
 
 } // namespace termalin::ssh

@@ -59,8 +59,9 @@ private:
     Result<std::size_t> fill(char* room, std::size_t size) const;
     Result<void> finish(RemoteHandle& file, Place const& place, CallLimits const& limits,
                         sftp::Attributes const& attributes);
+    Error broken(Error why, Place const& place, std::string const& temporary, RemoteHandle file);
     Error writeRefused(Error const& why, Place const& place, std::uint64_t written);
-    void remove(std::string const& temporary, RemoteHandle file);
+    bool remove(std::string const& temporary, RemoteHandle file);
     [[nodiscard]] Result<void> stopped() const;
 
     SftpClient& m_client;

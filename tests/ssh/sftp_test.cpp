@@ -425,6 +425,11 @@ TEST_F(SftpTest, AServerKilledInTheMiddleLeavesTheOldFileWhole)
     EXPECT_EQ(done.error().code, Errc::Unreachable) << done.error().message;
     EXPECT_EQ(test::readFile(home() / "file"), "old");
     EXPECT_FALSE(get(home() / "file"));
+    auto left = namesIn(home());
+    std::erase(left, "file");
+    ASSERT_EQ(left.size(), 1U);
+    EXPECT_NE(done.error().message.find("is as it was"), std::string::npos) << done.error().message;
+    EXPECT_NE(done.error().message.find((home() / left[0]).string()), std::string::npos);
 
     m_connection = m_server->connect();
     m_sftp = *Sftp::open(m_connection, soon(), {});
@@ -437,6 +442,29 @@ TEST_F(SftpTest, AServerKilledInTheMiddleLeavesTheOldFileWhole)
                                        soon(), {});
     ASSERT_FALSE(down);
     EXPECT_EQ(down.error().code, Errc::Unreachable) << down.error().message;
+}
+
+TEST_F(SftpTest, AServerKilledWhileAFileIsWrittenInPlaceMayLeaveAPartAndThatIsSaid)
+{
+    if (!test::Sshd::canBeOthers()) {
+        GTEST_SKIP() << "needs root";
+    }
+    start({.ordinaryUser = true});
+    test::writeFile(home() / "shared", "old");
+    ASSERT_EQ(::chmod((home() / "shared").c_str(), 0666), 0);
+    auto pieces = 0;
+    auto const done = m_sftp->upload((home() / "shared").string(),
+                                     [&](char* to, std::size_t size) -> Result<std::size_t> {
+                                         if (++pieces == 10)
+                                             m_server->killSessions();
+                                         std::memset(to, 'x', size);
+                                         return size;
+                                     },
+                                     soon(), {});
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, Errc::Unreachable);
+    EXPECT_NE(done.error().message.find("may hold only a part"), std::string::npos) << done.error().message;
+    EXPECT_EQ(namesIn(home()), std::vector<std::string>{"shared"});
 }
 
 TEST_F(SftpTest, AFullDiskIsNoSpaceAndLeavesTheOldFileWhole)
