@@ -665,7 +665,7 @@ TEST(HostKeys, UnknownChangedAndRevokedAreToldApartBeforeAnythingIsSent)
     auto const unknown = attempt(server, server.target(), saved);
     EXPECT_EQ(unknown.code(), Errc::HostKeyUnknown);
     EXPECT_TRUE(unknown.message().contains(print)) << unknown.message();
-    EXPECT_TRUE(unknown.message().contains("termalin-mcp host trust test server")) << unknown.message();
+    EXPECT_TRUE(unknown.message().contains("termalin-mcp host trust 'test server'")) << unknown.message();
 
     test::writeFile(server.knownHosts(), "# x\n" + name + test::readFile(other + ".pub"));
     auto const changed = attempt(server, server.target(), saved);
