@@ -202,6 +202,9 @@ Result<Stdio> claimStdio()
                         "of them is closed; start it from an MCP client",
                         EBADF));
     UniqueFd const nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    if (!nothing) // a stray print would break the stream
+        return std::unexpected(systemError(
+            Errc::Internal, "The MCP server could not put /dev/null in its standard input's place", errno));
     if (::fcntl(2, F_GETFD) < 0)
         ::dup2(nothing.get(), 2);
     ::dup2(nothing.get(), 0);

@@ -48,7 +48,7 @@ struct Stdio {
 
 /// Takes stdin and stdout for the protocol: descriptor 1 then leads to stderr and 0 to /dev/null, so that no
 /// stray print of a library breaks the stream and no child reads from it. To be called first in main().
-/// Errors: InvalidArgument if one of them is closed.
+/// Errors: InvalidArgument if one of them is closed; Internal without /dev/null.
 Result<Stdio> claimStdio();
 
 /// The program's main job: serves the agent that started it, with all tools, until its stdin ends, or

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <string>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -268,6 +269,25 @@ TEST(ClaimStdio, KeepsAStrayPrintOutOfTheStream)
     };
     EXPECT_EQ(all(out.reading.get()), "line");
     EXPECT_EQ(all(errors.reading.get()), "stray");
+}
+
+TEST(ClaimStdio, FailsWhenNothingCanTakeThePlaceOfTheStreams)
+{
+    auto const child = ::fork();
+    if (child == 0) {
+        auto const first = ::fcntl(0, F_DUPFD_CLOEXEC, 3);
+        auto const second = ::fcntl(0, F_DUPFD_CLOEXEC, 3);
+        ::close(first);
+        ::close(second);
+        auto const most = static_cast<rlim_t>(second) + 1;
+        rlimit const noneMore{most, most};
+        (void)::setrlimit(RLIMIT_NOFILE, &noneMore);
+        auto const stdio = mcp::claimStdio();
+        ::_exit(!stdio && stdio.error().message.contains("/dev/null") ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
 }
 
 } // namespace
