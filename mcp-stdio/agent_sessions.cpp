@@ -282,7 +282,7 @@ Running::Listed AgentSessions::listWork(Work work)
     return listed;
 }
 
-Result<Host> AgentSessions::stillTheSame(std::string const& hostId, std::int64_t routeRevision)
+Result<Host> AgentSessions::stillTheSame(std::string const& hostId, std::int64_t routeRevision) const
 {
     TRY_LET(auto host, findOpenHost(store(), paths(), hostId));
     if (host.routeRevision != routeRevision)

@@ -105,7 +105,7 @@ public:
     /// The host as it is now, if agents are not stopped, it is open to them, and it is still reached as it
     /// was under `routeRevision`. Errors: ConsentRequired, BlockedByPolicy, UnknownHost; Cancelled when the
     /// way to it was changed.
-    [[nodiscard]] Result<Host> stillTheSame(std::string const& hostId, std::int64_t routeRevision);
+    [[nodiscard]] Result<Host> stillTheSame(std::string const& hostId, std::int64_t routeRevision) const;
 
     [[nodiscard]] Store& store() const noexcept { return m_connector.store(); }
     [[nodiscard]] Paths const& paths() const noexcept { return m_connector.paths(); }

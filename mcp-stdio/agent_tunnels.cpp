@@ -141,7 +141,7 @@ Result<TunnelInfo> AgentSessions::openTunnel(std::string const& sessionId, Tunne
         }
     }
     if (lostMeanwhile) {
-        made->tunnel->close();
+        made->tunnel->close(); // NOLINT(bugprone-use-after-move): it was moved only if the session is there
         TRY(find(sessionId));
         return fail(Errc::UnknownSession, "The session was closed while its tunnel was being opened.");
     }

@@ -256,7 +256,8 @@ void Link::answered(std::int64_t id, Json const& message)
     }
     if (id == 2) {
         toolsListed(result == message.end() ? Json::object() : *result);
-        return becomeReady();
+        becomeReady();
+        return;
     }
     std::lock_guard const lock(m_mutex);
     auto const node = m_pending.extract(id);
@@ -402,6 +403,8 @@ public:
     {
         m_link->start();
     }
+    SocketAppLink(SocketAppLink const&) = delete;
+    SocketAppLink& operator=(SocketAppLink const&) = delete;
     ~SocketAppLink() override { m_link->shutdown(); }
 
     Result<Json> call(Tool const& tool, Args const& args, Call const& call) override

@@ -39,7 +39,7 @@ std::string encodeBase64(std::string_view bytes)
 std::optional<std::string> decodeBase64(std::string_view text)
 {
     std::string out;
-    out.reserve(text.size() / 4 * 3 + 3);
+    out.reserve((text.size() / 4 * 3) + 3);
     std::uint32_t bits = 0;
     unsigned have = 0;
     std::size_t letters = 0;

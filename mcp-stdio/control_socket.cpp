@@ -84,6 +84,8 @@ public:
     {
     }
 
+    SocketListener(SocketListener const&) = delete;
+    SocketListener& operator=(SocketListener const&) = delete;
     ~SocketListener() override
     {
         ::unlink(m_path.c_str()); // before the lock goes: from then on it may be another's

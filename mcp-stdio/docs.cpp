@@ -22,7 +22,7 @@ std::string_view gateText(Gate gate)
     case Gate::FullAccessHost: return "a host with full access";
     case Gate::AgentInTerminal: return "\"Agent in Terminal\"";
     case Gate::AgentMayRun:
-        return "\"Agent in Terminal\" and \"Let agents run commands\", and the host's policy";
+        return R"("Agent in Terminal" and "Let agents run commands", and the host's policy)";
     case Gate::DataGrant: return "access granted to the connection";
     }
     return "";

@@ -9,7 +9,7 @@ std::string isoTime(std::chrono::system_clock::time_point time)
 {
     auto const seconds = std::chrono::system_clock::to_time_t(time);
     std::tm parts = {};
-    ::gmtime_r(&seconds, &parts);
+    (void)::gmtime_r(&seconds, &parts); // fails only where the year is no int
     return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", parts);
 }
 

@@ -19,24 +19,25 @@ void harden()
     termalin::mcp::forbidDumps();
 #endif
     ::umask(077);
-    std::signal(SIGPIPE, SIG_IGN);
+    (void)std::signal(SIGPIPE, SIG_IGN);
 }
 
 } // namespace
 
 int main(int argc, char** argv)
 {
-    using namespace termalin;
+    namespace mcp = termalin::mcp;
     harden();
     // An agent's client starts us without an argument and waits: nothing that the command line needs is made
     // on that way.
     if (argc == 1)
         return mcp::serveAgent();
-    if (std::string_view const first(argv[1]); first == kVaultHolderWord)
-        return runVaultHolder(argc, argv);
-    else if (first == "--print-tools" && argc == 2) {
-        std::fputs(mcp::toolsAsMarkdown(mcp::allTools()).c_str(), stdout);
+    std::string_view const first(argv[1]);
+    if (first == termalin::kVaultHolderWord)
+        return termalin::runVaultHolder(argc, argv);
+    if (first == "--print-tools" && argc == 2) {
+        (void)std::fputs(mcp::toolsAsMarkdown(mcp::allTools()).c_str(), stdout);
         return 0;
     }
-    return cli::run(argc, argv);
+    return termalin::cli::run(argc, argv);
 }

@@ -149,7 +149,8 @@ void Server::receiveMessage(Json const& message, std::string_view idText, BatchP
     if (!id) {
         if (params.is_object())
             notification(name, params);
-        return answer(batch, std::nullopt);
+        answer(batch, std::nullopt);
+        return;
     }
     if (auto reply = request(name, *id, params, batch); reply)
         answer(batch, std::move(reply));
@@ -222,7 +223,7 @@ std::string Server::initialize(rpc::RequestId const& id, Json const& params)
         m_client.name = claimed(*info, "name");
         m_client.version = claimed(*info, "version");
     }
-    auto const known = std::ranges::find(kVersions, wanted->get_ref<std::string const&>());
+    auto const* const known = std::ranges::find(kVersions, wanted->get_ref<std::string const&>());
     m_version = known == kVersions.end() ? kVersions.front() : *known;
     return rpc::resultLine(
         id.json,

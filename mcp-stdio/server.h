@@ -99,7 +99,7 @@ private:
     using Work = std::function<std::string(RunningCall&)>;
     std::optional<std::string> start(std::shared_ptr<RunningCall> const& call, Work work);
     std::string perform(Tool const& tool, Args const& args, RunningCall& call);
-    Result<std::string> runGuarded(Tool const& tool, Args const& args, RunningCall& call);
+    Result<std::string> runGuarded(Tool const& tool, Args const& args, RunningCall& running);
     void finish(RunningCall& call, std::string reply);
     void answer(BatchPtr const& batch, std::optional<std::string> reply);
     void answerLocked(BatchPtr const& batch, std::optional<std::string> reply);

@@ -246,7 +246,8 @@ std::string toolResult(Result<std::string> const& outcome)
     if (!outcome)
         return failedResult(outcome.error());
     std::string text = R"({"content":[{"text":)";
-    text.reserve(outcome->size() * 5 / 2 + 100); // the text stands there twice, once with its quotes escaped
+    text.reserve((outcome->size() * 5 / 2) +
+                 100); // the text stands there twice, once with its quotes escaped
     appendJsonString(text, *outcome);
     text += R"(,"type":"text"}],"structuredContent":)";
     text += *outcome;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/deadline.h"
@@ -24,7 +25,7 @@ namespace termalin::mcp {
 /// port that the command finds elsewhere, in a script or another program's settings, is not seen.
 class TunnelPorts {
 public:
-    explicit TunnelPorts(std::filesystem::path const& runtimeDir) : m_dir(runtimeDir) {}
+    explicit TunnelPorts(std::filesystem::path runtimeDir) : m_dir(std::move(runtimeDir)) {}
 
     /// Held until it is destroyed.
     class Hold {

@@ -35,17 +35,17 @@ Result<void> checkUser(std::string_view user)
             fmt::format("A user's name cannot contain ':' or '/'. {} A password does not belong here: "
                         "--ask-password asks for it.",
                         kForm));
-    auto const bad = std::ranges::find_if(user, [](char c) {
+    auto const* const bad = std::ranges::find_if(user, [](char c) {
         return static_cast<unsigned char>(c) <= ' ' || c == '\x7f' ||
                std::string_view("'`\";&<>|(){}$\\*?").find(c) != std::string_view::npos;
     });
     // A backslash parts domain and user on some directories; a shell would eat it, so only there it is let in
     // where letters stand on both sides.
     if (bad != user.end() &&
-        !(*bad == '\\' && bad != user.begin() && bad + 1 != user.end() &&
-          std::ranges::count(user, '\\') == 1 && std::all_of(bad + 1, user.end(), [](char c) {
-              return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
-          })))
+        (*bad != '\\' || bad == user.begin() || bad + 1 == user.end() ||
+         std::ranges::count(user, '\\') != 1 || !std::all_of(bad + 1, user.end(), [](char c) {
+             return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
+         })))
         return fail(Errc::InvalidArgument,
                     fmt::format("A user's name cannot contain '{}': {}", visible({&*bad, 1}), visible(user)));
     return {};
@@ -61,7 +61,7 @@ Result<void> checkName(std::string_view name)
         return fail(Errc::InvalidArgument,
                     fmt::format("'{}' has more than one colon: it is not clear where the port begins. {}",
                                 visible(name), kForm));
-    auto const bad = std::ranges::find_if(name, [](char c) {
+    auto const* const bad = std::ranges::find_if(name, [](char c) {
         return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '-' && c != '_';
     });
     if (bad != name.end())

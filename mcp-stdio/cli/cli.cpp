@@ -249,15 +249,15 @@ private:
 
     void addRest()
     {
-        auto* doctor_ =
+        auto* looking =
             command(&m_app, "doctor", "Look for what keeps agents from working, and say what to do",
                     [this](Context& c) { return doctor(c, m_args.doctor); });
-        doctor_->add_option("NAME", m_args.doctor.name, "Only this host");
-        doctor_->add_flag("--offline", m_args.doctor.offline, "Connect to no host");
-        auto* install_ = command(&m_app, "install", "Tell an MCP client about this server",
-                                 [this](Context&) { return install(m_args.install); });
-        install_->add_option("CLIENT", m_args.install.client, "claude, cursor, codex or vscode")->required();
-        install_->add_flag("--print", m_args.install.print, "Only show what would be done");
+        looking->add_option("NAME", m_args.doctor.name, "Only this host");
+        looking->add_flag("--offline", m_args.doctor.offline, "Connect to no host");
+        auto* telling = command(&m_app, "install", "Tell an MCP client about this server",
+                                [this](Context&) { return install(m_args.install); });
+        telling->add_option("CLIENT", m_args.install.client, "claude, cursor, codex or vscode")->required();
+        telling->add_flag("--print", m_args.install.print, "Only show what would be done");
     }
 
     [[nodiscard]] std::string joinedWords() const

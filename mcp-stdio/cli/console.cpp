@@ -97,7 +97,7 @@ void print(std::string_view text)
 
 void remark(std::string_view text)
 {
-    std::fflush(stdout); // the two streams often are one terminal: keep the order
+    (void)std::fflush(stdout); // the two streams often are one terminal: keep the order
     writeAll(stderr, fmt::format("termalin-mcp: {}\n", text));
 }
 
@@ -114,7 +114,7 @@ bool canAsk()
 
 bool askYes(std::string_view question)
 {
-    std::fflush(stdout);
+    (void)std::fflush(stdout);
     writeAll(stderr, fmt::format("{} [y/N] ", question));
     std::string answer;
     for (;;) {
@@ -140,7 +140,7 @@ Result<Secret> askSecret(std::string_view prompt)
         return fail(
             Errc::InvalidArgument,
             "There is no terminal to ask on. Give the secret on a descriptor instead: --secret-fd N.");
-    std::fflush(stdout);
+    (void)std::fflush(stdout);
     QuietTerminal const quiet(STDIN_FILENO);
     if (!quiet.set())
         return fail(Errc::Internal, "The terminal cannot be set to show nothing while a secret is typed. Use "

@@ -17,7 +17,7 @@ std::string nowAsText()
 {
     auto const now = std::time(nullptr);
     std::tm utc{};
-    ::gmtime_r(&now, &utc);
+    (void)::gmtime_r(&now, &utc); // fails only where the year is no int
     return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc);
 }
 

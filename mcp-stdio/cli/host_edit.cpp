@@ -23,8 +23,8 @@ Texts withoutEmpty(Texts list)
 
 Result<void> checkText(std::string_view option, std::string_view value, bool lines = false)
 {
-    auto const bad = std::ranges::find_if(value, [&](char c) {
-        return (static_cast<unsigned char>(c) < 0x20 && !(lines && (c == '\n' || c == '\t'))) || c == '\x7f';
+    auto const* const bad = std::ranges::find_if(value, [&](char c) {
+        return (static_cast<unsigned char>(c) < 0x20 && (!lines || (c != '\n' && c != '\t'))) || c == '\x7f';
     });
     if (bad != value.end())
         return fail(Errc::InvalidArgument, fmt::format("{} has a control character, which it cannot have: {}",

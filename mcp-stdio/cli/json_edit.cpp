@@ -4,6 +4,7 @@
 #include <cctype>
 #include <fmt/format.h>
 #include <optional>
+#include <ranges>
 
 namespace termalin::cli {
 
@@ -194,9 +195,10 @@ private:
 /// The member that a reader would see: of several with one name, the last.
 Node::Member const* find(Node const& object, std::string_view key)
 {
-    auto const found = std::find_if(object.members.rbegin(), object.members.rend(),
-                                    [&](Node::Member const& member) { return member.key == key; });
-    return found == object.members.rend() ? nullptr : &*found;
+    auto const backwards = std::views::reverse(object.members);
+    auto const found =
+        std::ranges::find_if(backwards, [&](Node::Member const& member) { return member.key == key; });
+    return found == backwards.end() ? nullptr : &*found;
 }
 
 std::optional<Json> valueOf(std::string_view text, Node const& node)

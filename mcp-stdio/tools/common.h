@@ -11,15 +11,15 @@ inline constexpr Limits kPathLimits{1, 4096};
 inline constexpr Limits kCommandLimits{1, 100'000};
 inline constexpr Limits kTimeoutLimits{1, 3600}; // seconds
 
-inline Arg<std::string> const hostArg{
+inline Arg<std::string> const kHostArg{
     .name = "host", .meaning = "Id or name from hosts_list", .limits = kNameLimits};
-inline Arg<std::string> const sessionArg{
+inline Arg<std::string> const kSessionArg{
     .name = "session", .meaning = "sessionId from session_open", .limits = kNameLimits};
 
 /// The result of ssh_exec and session_exec.
 [[nodiscard]] inline Json execOutput()
 {
-    using namespace schema;
+    using schema::flag, schema::integer, schema::object, schema::oneOf, schema::text;
     return object({{"output", text()},
                    {"exitCode?", integer()},
                    {"signal?", text()},

@@ -6,14 +6,15 @@
 namespace termalin::mcp {
 namespace {
 
-Arg<std::string> const connectionArg{.name = "hostId", .meaning = "Id from data_list", .limits = kNameLimits};
-Arg<std::optional<std::string>> const databaseArg{.name = "database", .meaning = "", .limits = kNameLimits};
+Arg<std::string> const kConnectionArg{
+    .name = "hostId", .meaning = "Id from data_list", .limits = kNameLimits};
+Arg<std::optional<std::string>> const kDatabaseArg{.name = "database", .meaning = "", .limits = kNameLimits};
 
 } // namespace
 
 Tool dataList()
 {
-    using namespace schema;
+    using schema::flag, schema::list, schema::object, schema::oneOf, schema::text;
     return {
         .name = "data_list",
         .title = "List database connections",
@@ -34,7 +35,7 @@ Tool dataList()
 
 Tool dataTables()
 {
-    using namespace schema;
+    using schema::flag, schema::integer, schema::list, schema::object, schema::text;
     return {
         .name = "data_tables",
         .title = "List tables",
@@ -42,7 +43,7 @@ Tool dataTables()
         .effect = Effect::ReadOnly,
         .needs = Needs::App,
         .gate = Gate::DataGrant,
-        .args = {connectionArg, databaseArg},
+        .args = {kConnectionArg, kDatabaseArg},
         .outputSchema = object({{"tables", list(object({{"name", text()},
                                                         {"schema?", text()},
                                                         {"kind", text()},
@@ -52,7 +53,7 @@ Tool dataTables()
                                 {"truncated", flag()}}),
         .run =
             [](Args const& args, Call const& call) {
-                return call.services.insideApp->dataTables(args[connectionArg], args[databaseArg], call);
+                return call.services.insideApp->dataTables(args[kConnectionArg], args[kDatabaseArg], call);
             },
         .maxResultChars = 200'000,
     };
@@ -60,7 +61,7 @@ Tool dataTables()
 
 Tool dataSchema()
 {
-    using namespace schema;
+    using schema::flag, schema::list, schema::object, schema::text;
     static Arg<std::string> const table{.name = "table", .meaning = "", .limits = kNameLimits};
     static Arg<std::optional<std::string>> const schemaName{
         .name = "schema", .meaning = "", .limits = kNameLimits};
@@ -71,7 +72,7 @@ Tool dataSchema()
         .effect = Effect::ReadOnly,
         .needs = Needs::App,
         .gate = Gate::DataGrant,
-        .args = {connectionArg, table, schemaName, databaseArg},
+        .args = {kConnectionArg, table, schemaName, kDatabaseArg},
         .outputSchema = object({{"table", text()},
                                 {"schema?", text()},
                                 {"columns", list(object({{"name", text()},
@@ -85,14 +86,14 @@ Tool dataSchema()
         .run =
             [](Args const& args, Call const& call) {
                 return call.services.insideApp->dataSchema(
-                    {args[connectionArg], args[table], args[schemaName], args[databaseArg]}, call);
+                    {args[kConnectionArg], args[table], args[schemaName], args[kDatabaseArg]}, call);
             },
     };
 }
 
 Tool dataQuery()
 {
-    using namespace schema;
+    using schema::flag, schema::integer, schema::list, schema::object, schema::text;
     static Arg<std::string> const query{
         .name = "query", .meaning = "In the engine's own language", .limits = kCommandLimits};
     static Arg<std::int64_t> const maxRows{
@@ -110,7 +111,7 @@ Tool dataQuery()
         .effect = Effect::Destructive,
         .needs = Needs::App,
         .gate = Gate::DataGrant,
-        .args = {connectionArg, query, databaseArg, maxRows, timeoutSeconds},
+        .args = {kConnectionArg, query, kDatabaseArg, maxRows, timeoutSeconds},
         .outputSchema = object({{"columns", list(object({{"name", text()}, {"type", text()}}))},
                                 {"rows", list({{"type", "array"}})},
                                 {"rowCount", integer()},
@@ -119,8 +120,8 @@ Tool dataQuery()
                                 {"durationMs", integer()}}),
         .run =
             [](Args const& args, Call const& call) {
-                return call.services.insideApp->dataQuery({args[connectionArg], args[query],
-                                                           args[databaseArg], args[maxRows],
+                return call.services.insideApp->dataQuery({args[kConnectionArg], args[query],
+                                                           args[kDatabaseArg], args[maxRows],
                                                            std::chrono::seconds(args[timeoutSeconds])},
                                                           call);
             },

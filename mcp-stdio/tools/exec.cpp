@@ -58,7 +58,7 @@ Tool sshExec()
         .effect = Effect::Destructive,
         .needs = Needs::Nothing,
         .gate = Gate::HostPolicy,
-        .args = {hostArg, command, timeoutSeconds},
+        .args = {kHostArg, command, timeoutSeconds},
         .outputSchema = execOutput(),
         .run =
             [](Args const& args, Call const& call) {

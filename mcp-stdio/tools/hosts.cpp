@@ -86,7 +86,7 @@ Result<Json> makePassword(std::int64_t length, Call const& call)
 
 Tool hostsList()
 {
-    using namespace schema;
+    using schema::integer, schema::list, schema::object, schema::oneOf, schema::text;
     return {
         .name = "hosts_list",
         .title = "List servers",
@@ -113,7 +113,7 @@ Tool hostsList()
 
 Tool generatePasswordTool()
 {
-    using namespace schema;
+    using schema::integer, schema::object, schema::text;
     static Arg<std::int64_t> const length{
         .name = "length", .meaning = "Characters, clamped to 8-128", .fallback = 20};
     return {

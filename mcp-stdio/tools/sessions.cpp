@@ -60,7 +60,7 @@ Result<Json> listSessions(Call const& call)
 
 Tool sessionOpen()
 {
-    using namespace schema;
+    using schema::object, schema::text;
     return {
         .name = "session_open",
         .title = "Open a session",
@@ -71,7 +71,7 @@ Tool sessionOpen()
         .effect = Effect::Additive,
         .needs = Needs::Nothing,
         .gate = Gate::HostPolicy,
-        .args = {hostArg},
+        .args = {kHostArg},
         .outputSchema = object({{"sessionId", text()}, {"hostId", text()}, {"host", text()}}),
         .run = [](Args const&, Call const& call) { return openSession(call); },
     };
@@ -92,11 +92,11 @@ Tool sessionExec()
         .effect = Effect::Destructive,
         .needs = Needs::Nothing,
         .gate = Gate::HostPolicy,
-        .args = {sessionArg, command, timeoutSeconds},
+        .args = {kSessionArg, command, timeoutSeconds},
         .outputSchema = execOutput(),
         .run =
             [](Args const& args, Call const& call) {
-                return runInSession(args[sessionArg], args[command],
+                return runInSession(args[kSessionArg], args[command],
                                     std::chrono::seconds(args[timeoutSeconds]), call);
             },
         .maxResultChars = 200'000,
@@ -105,7 +105,7 @@ Tool sessionExec()
 
 Tool sessionClose()
 {
-    using namespace schema;
+    using schema::flag, schema::object;
     return {
         .name = "session_close",
         .title = "Close a session",
@@ -114,10 +114,10 @@ Tool sessionClose()
         .effect = Effect::Additive,
         .needs = Needs::Nothing,
         .gate = Gate::Open,
-        .args = {sessionArg},
+        .args = {kSessionArg},
         .outputSchema = object({{"closed", flag()}}),
         .run = [](Args const& args, Call const& call) -> Result<Json> {
-            TRY(call.services.sessions->close(args[sessionArg], call.stop));
+            TRY(call.services.sessions->close(args[kSessionArg], call.stop));
             return Json{{"closed", true}};
         },
     };
@@ -125,7 +125,7 @@ Tool sessionClose()
 
 Tool sessionList()
 {
-    using namespace schema;
+    using schema::list, schema::object, schema::text;
     return {
         .name = "session_list",
         .title = "List sessions",

@@ -171,13 +171,13 @@ Result<Json> putFile(std::string const& path, std::string const& content, bool b
         });
 }
 
-Arg<std::string> const pathArg{.name = "path", .meaning = "", .limits = kPathLimits};
+Arg<std::string> const kPathArg{.name = "path", .meaning = "", .limits = kPathLimits};
 
 } // namespace
 
 Tool sftpList()
 {
-    using namespace schema;
+    using schema::flag, schema::integer, schema::list, schema::object, schema::text;
     return {
         .name = "sftp_list",
         .title = "List a folder",
@@ -187,7 +187,7 @@ Tool sftpList()
         .effect = Effect::ReadOnly,
         .needs = Needs::Nothing,
         .gate = Gate::HostPolicy,
-        .args = {hostArg, pathArg},
+        .args = {kHostArg, kPathArg},
         .outputSchema = object({{"path", text()},
                                 {"entries", list(object({{"name", text()},
                                                          {"path", text()},
@@ -200,14 +200,14 @@ Tool sftpList()
                                                          {"group?", text()},
                                                          {"modified", text()}}))},
                                 {"truncated", flag()}}),
-        .run = [](Args const& args, Call const& call) { return listFolder(args[pathArg], call); },
+        .run = [](Args const& args, Call const& call) { return listFolder(args[kPathArg], call); },
         .maxResultChars = 500'000,
     };
 }
 
 Tool sftpGet()
 {
-    using namespace schema;
+    using schema::integer, schema::object, schema::oneOf, schema::text;
     return {
         .name = "sftp_get",
         .title = "Read a file",
@@ -218,19 +218,19 @@ Tool sftpGet()
         .effect = Effect::ReadOnly,
         .needs = Needs::Nothing,
         .gate = Gate::HostPolicy,
-        .args = {hostArg, pathArg},
+        .args = {kHostArg, kPathArg},
         .outputSchema = object({{"path", text()},
                                 {"size", integer()},
                                 {"encoding", oneOf({"utf-8", "base64"})},
                                 {"content", text()}}),
-        .run = [](Args const& args, Call const& call) { return getFile(args[pathArg], call); },
+        .run = [](Args const& args, Call const& call) { return getFile(args[kPathArg], call); },
         .maxResultChars = 500'000,
     };
 }
 
 Tool sftpPut()
 {
-    using namespace schema;
+    using schema::flag, schema::integer, schema::object, schema::oneOf, schema::text;
     static Arg<std::string> const content{.name = "content", .meaning = "The whole new file"};
     static Arg<bool> const base64{.name = "base64", .meaning = "content is base64", .fallback = false};
     return {
@@ -242,13 +242,13 @@ Tool sftpPut()
         .effect = Effect::Destructive,
         .needs = Needs::Nothing,
         .gate = Gate::FullAccessHost,
-        .args = {hostArg, pathArg, content, base64},
+        .args = {kHostArg, kPathArg, content, base64},
         .outputSchema = object({{"path", text()},
                                 {"size", integer()},
                                 {"created", flag()},
                                 {"replaced?", oneOf({"renamed", "in-place"})}}),
         .run = [](Args const& args,
-                  Call const& call) { return putFile(args[pathArg], args[content], args[base64], call); },
+                  Call const& call) { return putFile(args[kPathArg], args[content], args[base64], call); },
     };
 }
 

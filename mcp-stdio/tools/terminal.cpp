@@ -5,16 +5,16 @@
 namespace termalin::mcp {
 namespace {
 
-Arg<std::string> const tabIdArg{
+Arg<std::string> const kTabIdArg{
     .name = "tabId", .meaning = "From terminal_sessions or terminal_open", .limits = kNameLimits};
-Arg<std::string> const commandArg{.name = "command", .meaning = "", .limits = kCommandLimits};
-Arg<std::int64_t> const timeoutArg{
+Arg<std::string> const kCommandArg{.name = "command", .meaning = "", .limits = kCommandLimits};
+Arg<std::int64_t> const kTimeoutArg{
     .name = "timeoutSeconds", .meaning = "Generous for builds", .fallback = 120, .limits = kTimeoutLimits};
 
 /// The fields of one tab's outcome. With `orError` all but the tab may be missing and an error stand instead.
 Json runOutput(bool orError)
 {
-    using namespace schema;
+    using schema::flag, schema::integer, schema::object, schema::oneOf, schema::text;
     auto result =
         object({{"tabId", text()},
                 {"output", text()},
@@ -38,7 +38,7 @@ Json runOutput(bool orError)
 
 Tool terminalHosts()
 {
-    using namespace schema;
+    using schema::flag, schema::list, schema::object, schema::oneOf, schema::text;
     return {
         .name = "terminal_hosts",
         .title = "List what tabs can open",
@@ -59,7 +59,7 @@ Tool terminalHosts()
 
 Tool terminalSessions()
 {
-    using namespace schema;
+    using schema::flag, schema::list, schema::object, schema::text;
     return {
         .name = "terminal_sessions",
         .title = "List terminal tabs",
@@ -80,7 +80,7 @@ Tool terminalSessions()
 
 Tool terminalOpen()
 {
-    using namespace schema;
+    using schema::flag, schema::object, schema::oneOf, schema::text;
     static Arg<std::string> const hostId{
         .name = "hostId", .meaning = "From terminal_hosts", .limits = kNameLimits};
     return {
@@ -116,12 +116,12 @@ Tool terminalRun()
         .effect = Effect::Destructive,
         .needs = Needs::App,
         .gate = Gate::AgentMayRun,
-        .args = {tabIdArg, commandArg, timeoutArg},
+        .args = {kTabIdArg, kCommandArg, kTimeoutArg},
         .outputSchema = runOutput(false),
         .run =
             [](Args const& args, Call const& call) {
-                return call.services.insideApp->terminalRun(args[tabIdArg], args[commandArg],
-                                                            std::chrono::seconds(args[timeoutArg]), call);
+                return call.services.insideApp->terminalRun(args[kTabIdArg], args[kCommandArg],
+                                                            std::chrono::seconds(args[kTimeoutArg]), call);
             },
         .maxResultChars = 200'000,
     };
@@ -129,7 +129,7 @@ Tool terminalRun()
 
 Tool terminalRunMany()
 {
-    using namespace schema;
+    using schema::list, schema::object;
     static Arg<StringList> const tabIds{.name = "tabIds", .meaning = "", .limits = Limits{1, 64}};
     return {
         .name = "terminal_run_many",
@@ -140,12 +140,12 @@ Tool terminalRunMany()
         .effect = Effect::Destructive,
         .needs = Needs::App,
         .gate = Gate::AgentMayRun,
-        .args = {tabIds, commandArg, timeoutArg},
+        .args = {tabIds, kCommandArg, kTimeoutArg},
         .outputSchema = object({{"results", list(runOutput(true))}}),
         .run =
             [](Args const& args, Call const& call) {
-                return call.services.insideApp->terminalRunMany(args[tabIds], args[commandArg],
-                                                                std::chrono::seconds(args[timeoutArg]), call);
+                return call.services.insideApp->terminalRunMany(
+                    args[tabIds], args[kCommandArg], std::chrono::seconds(args[kTimeoutArg]), call);
             },
         .maxResultChars = 500'000,
     };

@@ -62,7 +62,7 @@ Result<Json> listTunnels(Call const& call)
 
 Json tunnelOutput()
 {
-    using namespace schema;
+    using schema::object, schema::oneOf, schema::text;
     return object({{"tunnelId", text()},
                    {"sessionId", text()},
                    {"kind", oneOf({"local", "dynamic"})},
@@ -92,10 +92,10 @@ Tool tunnelOpen()
         .effect = Effect::Additive,
         .needs = Needs::Nothing,
         .gate = Gate::FullAccessHost,
-        .args = {sessionArg, type, remoteHost, remotePort, localPort},
+        .args = {kSessionArg, type, remoteHost, remotePort, localPort},
         .outputSchema = tunnelOutput(),
         .run = [](Args const& args, Call const& call) -> Result<Json> {
-            return openTunnel(args[sessionArg], args[type], args[remoteHost], args[remotePort],
+            return openTunnel(args[kSessionArg], args[type], args[remoteHost], args[remotePort],
                               args[localPort], call);
         },
     };
@@ -103,7 +103,7 @@ Tool tunnelOpen()
 
 Tool tunnelClose()
 {
-    using namespace schema;
+    using schema::flag, schema::object;
     static Arg<std::string> const tunnel{
         .name = "tunnel", .meaning = "tunnelId from tunnel_open", .limits = kNameLimits};
     return {
@@ -124,7 +124,7 @@ Tool tunnelClose()
 
 Tool tunnelList()
 {
-    using namespace schema;
+    using schema::extended, schema::integer, schema::list, schema::object;
     return {
         .name = "tunnel_list",
         .title = "List port forwards",

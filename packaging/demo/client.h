@@ -13,6 +13,8 @@ namespace termalin::demo {
 class Client {
 public:
     static Result<Client> start(std::string const& program);
+    Client(Client const&) = delete;
+    Client& operator=(Client const&) = delete;
     Client(Client&& other) noexcept;
     Client& operator=(Client&&) = delete;
     ~Client();

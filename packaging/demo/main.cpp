@@ -24,8 +24,8 @@ namespace {
 
 void say(std::string const& line)
 {
-    std::puts(line.c_str());
-    std::fflush(stdout); // what the programs that we start print comes after it
+    (void)std::puts(line.c_str());
+    (void)std::fflush(stdout); // what the programs that we start print comes after it
 }
 
 void heading(std::string const& line)
@@ -36,9 +36,8 @@ void heading(std::string const& line)
 /// The conversation, step by step. Each step shows what an agent sends and what it gets.
 class Conversation {
 public:
-    Conversation(Client& client, Server const& server, std::filesystem::path const& folder,
-                 std::string program)
-        : m_client(client), m_server(server), m_folder(folder), m_program(std::move(program))
+    Conversation(Client& client, Server const& server, std::filesystem::path folder, std::string program)
+        : m_client(client), m_server(server), m_folder(std::move(folder)), m_program(std::move(program))
     {
     }
 
@@ -71,7 +70,7 @@ private:
 
     static std::string textOf(Json const& result) { return result.at("content").at(0).value("text", ""); }
 
-    static std::string cut(std::string line)
+    static std::string cut(std::string const& line)
     {
         constexpr std::size_t kMost = 300;
         return visible(line.size() > kMost ? line.substr(0, kMost) + "..." : line);
@@ -213,19 +212,20 @@ Result<void> demonstrate(std::string const& program)
 
 } // namespace termalin::demo
 
+// NOLINTNEXTLINE(bugprone-exception-escape): one of the JSON library ends the demo with its text
 int main(int argc, char** argv)
 {
     if (argc != 2) {
-        std::fputs("usage: termalin-demo TERMALIN-MCP\n", stderr);
+        (void)std::fputs("usage: termalin-demo TERMALIN-MCP\n", stderr);
         return 2;
     }
-    std::signal(SIGPIPE, SIG_IGN);
+    (void)std::signal(SIGPIPE, SIG_IGN);
     std::error_code error;
     auto const program = std::filesystem::absolute(argv[1], error);
     auto const done = termalin::demo::demonstrate(program.string());
     if (!done) {
-        std::fflush(stdout);
-        std::fprintf(stderr, "\ntermalin-demo: %s\n", done.error().message.c_str());
+        (void)std::fflush(stdout);
+        (void)std::fprintf(stderr, "\ntermalin-demo: %s\n", done.error().message.c_str());
         return 1;
     }
     termalin::demo::say(

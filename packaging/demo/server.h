@@ -20,6 +20,8 @@ class Folder {
 public:
     static Result<Folder> make();
     ~Folder();
+    Folder(Folder const&) = delete;
+    Folder& operator=(Folder const&) = delete;
     Folder(Folder&& other) noexcept : m_path(std::exchange(other.m_path, {})) {}
     Folder& operator=(Folder&&) = delete;
     [[nodiscard]] std::filesystem::path const& path() const { return m_path; }
