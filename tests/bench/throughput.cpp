@@ -33,7 +33,7 @@
 namespace {
 
 using namespace std::chrono_literals;
-using namespace termalin;
+using namespace termalin; // NOLINT(google-build-using-namespace): a program of one file
 using Clock = std::chrono::steady_clock;
 
 [[noreturn]] void die(std::string const& why)

@@ -15,7 +15,7 @@
 
 namespace {
 
-using namespace termalin;
+using namespace termalin; // NOLINT(google-build-using-namespace): a program of one file
 
 void say(std::string const& line)
 {

@@ -19,7 +19,6 @@ namespace termalin {
 namespace {
 
 using test::Child;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -183,11 +182,11 @@ TEST_F(VaultTest, ADamagedRecordOfThePasswordIsSaidToBeSo)
     create();
     auto const wrapped = m_store->blob("vault", "vault.key.password").value().value();
     auto const body = wrapped.substr(wrapped.find('\n'));
-    for (std::string const header :
-         {"", "{}", "{\"kdf\":\"argon2id\"}",
-          "{\"kdf\":\"argon2id\",\"operations\":3,\"memoryKiB\":99999999999,\"salt\":"
-          "\"00000000000000000000000000000000\"}",
-          "{\"kdf\":\"argon2id\",\"operations\":3,\"memoryKiB\":1024,\"salt\":\"00\"}"}) {
+    std::string const tooMuch =
+        R"({"kdf":"argon2id","operations":3,"memoryKiB":99999999999,"salt":"00000000000000000000000000000000"})";
+    std::string const shortSalt = R"({"kdf":"argon2id","operations":3,"memoryKiB":1024,"salt":"00"})";
+    for (std::string const& header :
+         {std::string(), std::string("{}"), std::string(R"({"kdf":"argon2id"})"), tooMuch, shortSalt}) {
         ASSERT_TRUE(m_store->setBlob("vault", "vault.key.password", header + body));
         EXPECT_EQ(attach()->unlock(secretOf("correct horse")).error().code, Errc::Internal) << header;
     }

@@ -34,8 +34,8 @@ std::vector<std::string> const kLayouts{
     R"({"mcpServers": {"other": {"command": "x"}}})",
     "{\n  \"a\": 1\n}\n",
     "{\n\t\"mcpServers\": {\n\t\t\"other\": {\n\t\t\t\"command\": \"x\"\n\t\t}\n\t}\n}",
-    "{\r\n    \"mcpServers\": {\r\n        \"other\": {\"command\": \"x\"}\r\n    },\r\n    \"z\": [1, "
-    "2]\r\n}\r\n",
+    ("{\r\n    \"mcpServers\": {\r\n        \"other\": {\"command\": \"x\"}\r\n    },\r\n    \"z\": [1, "
+     "2]\r\n}\r\n"),
     "\xef\xbb\xbf{\n  \"mcpServers\": {}\n}\n",
     "{\n  // servers of mine\n  \"mcpServers\": {\n    \"other\": {\"command\": \"x\"} // keep\n  }\n}\n",
     "{\n  \"mcpServers\": {\n    \"other\": {\"command\": \"x\"}, // keep\n    /* none yet */\n  },\n}\n",
@@ -141,8 +141,8 @@ std::vector<std::string> const kTomls{
     "model = \"gpt\" # mine\n",
     "model = 'x'",
     "[mcp_servers.other]\ncommand = \"npx\"\nargs = [\n  \"-y\", # yes\n  \"pkg\",\n]\n",
-    "[mcp_servers]\n\n[mcp_servers.other.env]\nA = \"1\"\n\n[zzz]\nd = 1979-05-27 07:32:00\nf = -1.5e3\nb = "
-    "true\n",
+    ("[mcp_servers]\n\n[mcp_servers.other.env]\nA = \"1\"\n\n[zzz]\nd = 1979-05-27 07:32:00\nf = -1.5e3\nb = "
+     "true\n"),
     "text = \"\"\"\n[mcp_servers.termalin]\ncommand = \"no\"\n\"\"\"\n",
     "lit = '''\n# [x\n'''\r\n[a.\"b.c\"]\r\nt = { x = 1, y = [ {z = 2} ] }\r\n",
     "[[list]]\nn = 1\n[[list]]\nn = 2\n",

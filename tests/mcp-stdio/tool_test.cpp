@@ -8,18 +8,21 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Arg<std::string> const name{.name = "name", .meaning = "A name", .limits = Limits{1, 5}};
-Arg<std::int64_t> const count{.name = "count", .meaning = "", .fallback = 7, .limits = Limits{1, 60}};
-Arg<std::int64_t> const size{.name = "size", .meaning = "", .fallback = 20};
-Arg<bool> const flag{.name = "flag", .meaning = "", .fallback = false};
-Arg<StringList> const items{.name = "items", .meaning = "", .fallback = StringList{}, .limits = Limits{0, 3}};
-Arg<OneOf> const kind{.name = "kind", .meaning = "", .fallback = OneOf{"a"}, .words = {"a", "b"}};
-Arg<std::optional<std::int64_t>> const port{.name = "port", .meaning = "", .limits = Limits{1, 65'535}};
+Arg<std::string> const kName{.name = "name", .meaning = "A name", .limits = Limits{1, 5}};
+Arg<std::int64_t> const kCount{.name = "count", .meaning = "", .fallback = 7, .limits = Limits{1, 60}};
+Arg<std::int64_t> const kSize{.name = "size", .meaning = "", .fallback = 20};
+Arg<bool> const kFlag{.name = "flag", .meaning = "", .fallback = false};
+Arg<StringList> const kItems{
+    .name = "items", .meaning = "", .fallback = StringList{}, .limits = Limits{0, 3}};
+Arg<OneOf> const kKind{.name = "kind", .meaning = "", .fallback = OneOf{"a"}, .words = {"a", "b"}};
+Arg<std::optional<std::int64_t>> const kPort{.name = "port", .meaning = "", .limits = Limits{1, 65'535}};
 
 Tool tool()
 {
-    return {
-        .name = "t", .title = "T", .description = "D", .args = {name, count, size, flag, items, kind, port}};
+    return {.name = "t",
+            .title = "T",
+            .description = "D",
+            .args = {kName, kCount, kSize, kFlag, kItems, kKind, kPort}};
 }
 
 std::string problem(std::string_view arguments)
@@ -34,14 +37,14 @@ TEST(Validate, GivesHandlersTypedValuesAndDefaults)
     auto const args =
         validate(tool(), Json::parse(R"({"name":"x","count":60.0,"kind":"b","items":["p","q"]})"));
     ASSERT_TRUE(args) << args.error().message;
-    EXPECT_EQ((*args)[name], "x");
-    EXPECT_EQ((*args)[count], 60);
+    EXPECT_EQ((*args)[kName], "x");
+    EXPECT_EQ((*args)[kCount], 60);
     EXPECT_TRUE((*args).raw("count").is_number_integer()); // plain for whoever gets it next
-    EXPECT_EQ((*args)[size], 20);
-    EXPECT_FALSE((*args)[flag]);
-    EXPECT_EQ((*args)[items], (StringList{"p", "q"}));
-    EXPECT_EQ((*args)[kind], "b");
-    EXPECT_EQ((*args)[port], std::nullopt);
+    EXPECT_EQ((*args)[kSize], 20);
+    EXPECT_FALSE((*args)[kFlag]);
+    EXPECT_EQ((*args)[kItems], (StringList{"p", "q"}));
+    EXPECT_EQ((*args)[kKind], "b");
+    EXPECT_EQ((*args)[kPort], std::nullopt);
 }
 
 TEST(Validate, KnowsWholeNumbersInEverySpelling)
@@ -54,7 +57,7 @@ TEST(Validate, KnowsWholeNumbersInEverySpelling)
                     HasSubstr("count must be a whole number from 1 to 60"))
             << bad;
     auto const huge = validate(tool(), Json::parse(R"({"name":"x","size":1e300})"));
-    EXPECT_EQ((*huge)[size], std::numeric_limits<std::int64_t>::max()); // for the handler to clamp
+    EXPECT_EQ((*huge)[kSize], std::numeric_limits<std::int64_t>::max()); // for the handler to clamp
 }
 
 TEST(Validate, NamesEveryArgumentThatIsWrongMissingOrUnknown)

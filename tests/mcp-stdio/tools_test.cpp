@@ -15,10 +15,7 @@ namespace termalin::test {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::MatchesRegex;
 using ::testing::Not;
-
-constexpr auto kTime = R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)";
 
 class ToolsTest : public ::testing::Test {
 protected:
@@ -116,11 +113,11 @@ TEST_F(ToolsTest, ACommandsOutputAndEndAreToldAsTheyWere)
 TEST_F(ToolsTest, ATimeoutStopsTheCommandAndReturnsWhatItPrinted)
 {
     m_desk.save(m_server, "web", AgentPolicy::Full);
-    auto const session_id = session(); // logged in beforehand: the second is the command's alone
+    auto const sessionId = session(); // logged in beforehand: the second is the command's alone
     auto const late =
         m_desk
             .call("session_exec",
-                  {{"session", session_id}, {"command", "echo begun; sleep 600"}, {"timeoutSeconds", 5}})
+                  {{"session", sessionId}, {"command", "echo begun; sleep 600"}, {"timeoutSeconds", 5}})
             .value();
     EXPECT_EQ(late["completion"], "timeout");
     EXPECT_EQ(late["output"], "begun\n");

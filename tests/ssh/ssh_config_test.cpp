@@ -274,7 +274,6 @@ TEST_F(SshConfigTest, WhatSshRefusesIsRefused)
                                    "Match host\n",
                                    "Match all host x\n",
                                    "Match host x all y\n",
-                                   "Match user x all\n"
                                    "Match user x host y all\n",
                                    "IdentitiesOnly maybe\n",
                                    "ConnectTimeout soon\n",
@@ -359,8 +358,8 @@ TEST_F(SshConfigTest, ValuesAreReadAsSshReadsThem)
                                    "IgnoreUnknown *\nnonsense\n",
                                    "Host other\nIgnoreUnknown foo\nHost *\nfoo x\n",
                                    "HostKeyAlias FooBar\nUserKnownHostsFile %k\n",
-                                   "Match user "
-                                   "nobody-here\nUser x\n",
+                                   "Match user nobody-here\nUser x\n",
+                                   "Match user x all\nPort 98\n",
                                    "User x\nMatch user x\nPort 99\n",
                                    "Match localuser root,*\nPort 98\n",
                                    "Match originalhost web\nHostName x.y\nMatch host x.y\nPort 97\n",

@@ -26,14 +26,14 @@ constexpr std::size_t kBlock = 16;
 constexpr std::size_t kMac = 32;
 
 enum Message : std::uint8_t {
-    kServiceRequest = 5,
-    kServiceAccept = 6,
-    kKexInit = 20,
-    kNewKeys = 21,
-    kEcdhInit = 30,
-    kEcdhReply = 31,
-    kAuthRequest = 50,
-    kAuthSuccess = 52,
+    ServiceRequest = 5,
+    ServiceAccept = 6,
+    KexInit = 20,
+    NewKeys = 21,
+    EcdhInit = 30,
+    EcdhReply = 31,
+    AuthRequest = 50,
+    AuthSuccess = 52,
 };
 
 void need(bool held, char const* what)
@@ -74,7 +74,7 @@ std::string agree(EVP_PKEY* own, std::string_view theirs)
 std::string kexInit()
 {
     WireWriter out;
-    out.byte(kKexInit).raw(std::string(16, 'c'));
+    out.byte(KexInit).raw(std::string(16, 'c'));
     for (auto const* const names : {"curve25519-sha256", "ssh-ed25519", "aes128-ctr", "aes128-ctr",
                                     "hmac-sha2-256", "hmac-sha2-256", "none", "none", "", ""})
         out.string(names);
@@ -172,7 +172,7 @@ void Peer::exchangeKeys()
     send(ours);
     auto const theirs = receive();
     auto const init = receive();
-    need(init.front() == kEcdhInit, "no key exchange");
+    need(init.front() == EcdhInit, "no key exchange");
     auto const theirKey = std::string(WireReader(std::string_view(init).substr(1)).string().value_or(""));
 
     EvpKey const own(EVP_PKEY_Q_keygen(nullptr, nullptr, "X25519"));
@@ -191,9 +191,9 @@ void Peer::exchangeKeys()
                                       .raw(secret)
                                       .bytes());
     auto const signature = ssh::signWith(key.get(), "ssh-ed25519", hash);
-    send(WireWriter().byte(kEcdhReply).string(blob).string(ownKey).string(signature).bytes());
-    send(WireWriter().byte(kNewKeys).bytes());
-    need(receive().front() == kNewKeys, "no new keys");
+    send(WireWriter().byte(EcdhReply).string(blob).string(ownKey).string(signature).bytes());
+    send(WireWriter().byte(NewKeys).bytes());
+    need(receive().front() == NewKeys, "no new keys");
 
     auto const derived = [&](char letter) { return ssh::sha256(secret + hash + letter + hash); };
     m_in->keyed(derived('C').substr(0, 16), derived('A').substr(0, 16));
@@ -214,16 +214,16 @@ void Peer::greet()
         m_theirVersion += read(1);
     m_theirVersion.resize(m_theirVersion.size() - 2);
     exchangeKeys();
-    need(receive().front() == kServiceRequest, "no service was asked for");
-    send(WireWriter().byte(kServiceAccept).string("ssh-userauth").bytes());
+    need(receive().front() == ServiceRequest, "no service was asked for");
+    send(WireWriter().byte(ServiceAccept).string("ssh-userauth").bytes());
     m_request = receive();
-    need(m_request.front() == kAuthRequest, "no login");
+    need(m_request.front() == AuthRequest, "no login");
 }
 
 void Peer::welcome()
 {
     greet();
-    send(WireWriter().byte(kAuthSuccess).bytes());
+    send(WireWriter().byte(AuthSuccess).bytes());
 }
 
 HostileServer::HostileServer(Play play, Begins begins) : m_listener(listenOnLoopback(m_port))
