@@ -65,7 +65,7 @@ constexpr std::array<Row, 5> kRows{
     {{"version", "1", [](Json const& v, Settings&) { return v == 1; }},
      {"agents.inTerminal", "true or false",
       [](Json const& v, Settings& s) { return applyFlag(v, s.agentsInTerminal); }},
-     {"agents.mayRun", "\"no\", \"ask\" or \"yes\"", applyMayRun},
+     {"agents.mayRun", R"("no", "ask" or "yes")", applyMayRun},
      {"agents.stopped", "true or false",
       [](Json const& v, Settings& s) { return applyFlag(v, s.agentsStopped); }},
      {"agents.outputCap", "a number of bytes from 4096 to 1048576", applyCap}}};
