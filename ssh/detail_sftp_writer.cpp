@@ -30,11 +30,13 @@ SftpLane::SftpLane(std::shared_ptr<Connection> connection, std::string path, Dea
             client ? (*client)->handle((*client)->sendOpen(path, sftp::kOpenRead | sftp::kOpenWrite, {}),
                                        "open", path, limits)
                    : std::unexpected(client.error());
-        if (handle) {
-            m_client = *std::move(client);
-            m_handle = *std::move(handle);
+        if (!handle) {
+            m_state = State::Failed;
+            return;
         }
-        m_state = handle ? State::Open : State::Failed;
+        m_client = *std::move(client);
+        m_handle = *std::move(handle);
+        m_state = State::Open;
     });
 }
 
@@ -73,7 +75,7 @@ Result<std::uint64_t> SftpWriter::run()
 
 std::uint64_t SftpWriter::ahead() const
 {
-    return std::min(kWriteAhead, kFirstAhead + 2 * m_confirmed) * (m_divided == Divided::Yes ? 2 : 1);
+    return std::min(kWriteAhead, kFirstAhead + (2 * m_confirmed)) * (m_divided == Divided::Yes ? 2 : 1);
 }
 
 std::uint32_t SftpWriter::nextSize() const

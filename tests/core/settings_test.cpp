@@ -225,7 +225,7 @@ bool stopsWithRoomFor(std::filesystem::path const& file, rlim_t bytes)
 TEST_F(SettingsTest, AFullDiskDoesNotKeepAgentsFromBeingStopped)
 {
     constexpr std::string_view kOld = R"({"version": 1, "agents": {"mayRun": "yes", "outputCap": 8192}})";
-    for (rlim_t const room : {0, 1, 20, 60, 63, 200}) {
+    for (auto const room : std::initializer_list<rlim_t>{0, 1, 20, 60, 63, 200}) {
         std::filesystem::remove(file());
         EXPECT_TRUE(stopsWithRoomFor(file(), room)) << room;
         EXPECT_TRUE(load().agentsStopped) << "a first file, room for " << room;
