@@ -9,11 +9,11 @@ build_packages=(
 demo_packages=(openssh-client openssh-server openssh-sftp-server)
 test_packages=(
     libgtest-dev libgmock-dev
-    bash dash busybox zsh mksh fish tcsh procps gawk util-linux
+    bash dash busybox zsh mksh fish tcsh procps gawk util-linux mount time iproute2
     libnss-wrapper libpam-wrapper gnome-keyring dbus-daemon libsecret-tools
     curl netcat-openbsd socat python3 mandoc
 )
-full_packages=(clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)
+full_packages=(git clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev)
 
 say() { printf '\n== %s\n' "$*"; }
 
