@@ -6,6 +6,9 @@ namespace termalin::ssh {
 namespace {
 
 constexpr unsigned kWindow = 8U << 20U;
+/// Of a tunnel's channel whose server is near: what waits between the programs then stays in the processor's
+/// caches.
+constexpr unsigned kNearWindow = 1U << 20U;
 constexpr unsigned kPacket = 32768;
 
 void putNumber(std::string& to, std::uint32_t value)
@@ -57,7 +60,7 @@ Attempt<Channel> Channel::openDirectTcpip(Session& session, void const* who, std
     putNumber(message, port);
     putText(message, "127.0.0.1");
     putNumber(message, 0);
-    auto* const raw = libssh2_channel_open_ex(session.raw(), "direct-tcpip", 12, kWindow, kPacket,
+    auto* const raw = libssh2_channel_open_ex(session.raw(), "direct-tcpip", 12, kNearWindow, kPacket,
                                               message.data(), static_cast<unsigned>(message.size()));
     if (raw == nullptr && libssh2_session_last_errno(session.raw()) == LIBSSH2_ERROR_EAGAIN)
         return std::nullopt;
@@ -140,6 +143,13 @@ Attempt<void> Channel::signal(std::string_view name)
 void Channel::mergeErrors()
 {
     libssh2_channel_handle_extended_data2(m_raw, LIBSSH2_CHANNEL_EXTENDED_DATA_MERGE);
+}
+
+void Channel::widen()
+{
+#ifdef LIBSSH2_TERMALIN_WINDOW
+    termalin_libssh2_channel_window(m_raw, kWindow);
+#endif
 }
 
 Attempt<std::size_t> Channel::read(char* buffer, std::size_t size)

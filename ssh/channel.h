@@ -28,8 +28,8 @@ public:
     /// passes both by, and fails where the server refuses. A channel that is kept ready is given first.
     /// Errors: TooMany, Unreachable.
     static Attempt<Channel> openSession(Session& session, void const* who, Turn turn = Turn::Queue);
-    /// A direct-tcpip channel (RFC 4254 7.2) with a window of 8 MiB. Errors: Unreachable, with the server's
-    /// reason.
+    /// A direct-tcpip channel (RFC 4254 7.2) with a window of 1 MiB; see widen(). Errors: Unreachable, with
+    /// the server's reason.
     static Attempt<Channel> openDirectTcpip(Session& session, void const* who, std::string_view host,
                                             std::uint16_t port);
     /// Lets the session keep a session channel for the next one that opens one.
@@ -65,6 +65,8 @@ public:
 
     /// stderr comes in the order in which it was sent, among stdout.
     void mergeErrors();
+    /// From now on the window is 8 MiB, for a server that is too far away for 1 MiB in each round trip.
+    void widen();
     /// Takes at most `size` bytes of stdout. 0: the end of the stream (EOF or CLOSE).
     Attempt<std::size_t> read(char* buffer, std::size_t size);
     /// Gives at most `size` bytes; would block while the window is shut or the session congested.

@@ -9,7 +9,9 @@ namespace termalin::ssh {
 namespace {
 
 constexpr std::size_t kPiece = 128U * 1024U; ///< one for each way of each connection
-constexpr int kTurns = 32;                   ///< in one step, so that the other tasks get theirs
+/// An answer that takes longer may come from where 1 MiB in a round trip is the limit: 200 MiB/s and less.
+constexpr std::chrono::milliseconds kNear{5};
+constexpr int kTurns = 32; ///< in one step, so that the other tasks get theirs
 
 } // namespace
 
@@ -41,12 +43,16 @@ bool Pump::step(Session& session)
     if (!m_channel) {
         if (stopped && Channel::abandon(session, this))
             return finish(std::nullopt);
+        if (!m_asked)
+            m_asked = Deadline::Clock::now();
         auto opened = Channel::openDirectTcpip(session, this, m_host, m_port);
         if (!opened)
             return false;
         if (!*opened)
             return finish(opened->error());
         m_channel = **std::move(opened);
+        if (Deadline::Clock::now() - *m_asked > kNear)
+            m_channel->widen();
         if (!stopped && m_events.onOpened)
             m_events.onOpened();
     }

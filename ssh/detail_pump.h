@@ -65,6 +65,7 @@ private:
     PumpEvents m_events;
     std::optional<Channel> m_channel;
     Buffer m_up, m_down;
+    std::optional<Deadline::Clock::time_point> m_asked; ///< when the channel was first asked for
     bool m_broken = false;
     bool m_more = false; ///< it could go on at once
     bool m_over = false;
