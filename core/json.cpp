@@ -2,70 +2,89 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <functional>
 
 #include "core/unicode.h"
 
 namespace termalin {
 namespace {
 
-enum class Kind : unsigned char { Plain, Escaped, Foreign };
-
-/// What a JSON string needs of each byte (RFC 8259 7).
-constexpr auto kKinds = [] {
-    std::array<Kind, 256> kinds{};
-    for (std::size_t byte = 0; byte < kinds.size(); ++byte)
-        kinds.at(byte) = byte < 0x20 || byte == '"' || byte == '\\' ? Kind::Escaped
-                         : byte < 0x80                              ? Kind::Plain
-                                                                    : Kind::Foreign;
-    return kinds;
+/// How many bytes each byte may take in a JSON string (RFC 8259 7); one that is not ASCII becomes U+FFFD at
+/// worst.
+constexpr auto kMostBytes = [] {
+    std::array<std::uint8_t, 256> most{};
+    for (std::size_t byte = 0; byte < most.size(); ++byte)
+        most.at(byte) = byte == '"' || byte == '\\' ? 2 : byte < 0x20 ? 6 : byte < 0x80 ? 1 : 3;
+    return most;
 }();
 
-Kind kindOf(char byte)
+std::uint8_t mostBytes(char byte)
 {
-    return kKinds[static_cast<unsigned char>(byte)];
+    return kMostBytes[static_cast<unsigned char>(byte)];
 }
 
-void appendEscaped(std::string& to, char byte)
+char* put(char* at, std::string_view bytes)
+{
+    return std::ranges::copy(bytes, at).out;
+}
+
+char* putEscaped(char* at, char byte)
 {
     switch (byte) {
-    case '"': to += "\\\""; return;
-    case '\\': to += "\\\\"; return;
-    case '\b': to += "\\b"; return;
-    case '\f': to += "\\f"; return;
-    case '\n': to += "\\n"; return;
-    case '\r': to += "\\r"; return;
-    case '\t': to += "\\t"; return;
+    case '"': return put(at, "\\\"");
+    case '\\': return put(at, "\\\\");
+    case '\b': return put(at, "\\b");
+    case '\f': return put(at, "\\f");
+    case '\n': return put(at, "\\n");
+    case '\r': return put(at, "\\r");
+    case '\t': return put(at, "\\t");
     default: break;
     }
     static constexpr std::string_view kDigits = "0123456789abcdef";
-    to += "\\u00";
-    to += kDigits[static_cast<unsigned char>(byte) >> 4U];
-    to += kDigits[static_cast<unsigned char>(byte) & 15U];
+    at = put(at, "\\u00");
+    *at++ = kDigits[static_cast<unsigned char>(byte) >> 4U];
+    *at++ = kDigits[static_cast<unsigned char>(byte) & 15U];
+    return at;
+}
+
+/// `at` has room for what kMostBytes says. The end of what was written.
+char* putJsonString(char* at, std::string_view text)
+{
+    *at++ = '"';
+    for (std::size_t i = 0; i < text.size();) {
+        char const byte = text[i];
+        if (mostBytes(byte) == 1) {
+            *at++ = byte;
+            ++i;
+        } else if (static_cast<unsigned char>(byte) < 0x80) {
+            at = putEscaped(at, byte);
+            ++i;
+        } else {
+            auto const character = decodeCharacter(text, i);
+            at = put(at, character.valid ? text.substr(i, character.length) : "\xEF\xBF\xBD");
+            i += character.length;
+        }
+    }
+    *at++ = '"';
+    return at;
 }
 
 } // namespace
 
 void appendJsonString(std::string& to, std::string_view text)
 {
-    to += '"';
-    while (!text.empty()) {
-        auto const plain = static_cast<std::size_t>(
-            std::ranges::find_if(text, [](char byte) { return kindOf(byte) != Kind::Plain; }) - text.begin());
-        to.append(text.substr(0, plain));
-        text.remove_prefix(plain);
-        if (text.empty())
-            break;
-        std::size_t taken = 1;
-        if (kindOf(text.front()) == Kind::Escaped) {
-            appendEscaped(to, text.front());
-        } else {
-            auto const character = decodeCharacter(text, 0);
-            appendUtf8(to, character.codePoint);
-            taken = character.length;
-        }
-        text.remove_prefix(taken);
-    }
-    to += '"';
+    auto const before = to.size();
+    auto const inside =
+        std::less_equal<>()(to.data(), text.data()) && std::less<>()(text.data(), to.data() + before);
+    auto const offset = inside ? text.data() - to.data() : 0;
+    std::size_t most = before + 2;
+    for (char const byte : text)
+        most += mostBytes(byte);
+    to.resize_and_overwrite(most, [&](char* bytes, std::size_t) {
+        auto const source = inside ? std::string_view(bytes + offset, text.size()) : text;
+        return static_cast<std::size_t>(putJsonString(bytes + before, source) - bytes);
+    });
 }
 
 } // namespace termalin

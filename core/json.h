@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 }
 
 /// Appends `text` as a JSON string, quotes included; bytes that are not UTF-8 become U+FFFD. For texts of
-/// megabytes, where a value would be built only to be written.
+/// megabytes, where a value would be built only to be written. `text` may be a part of `to`.
 void appendJsonString(std::string& to, std::string_view text);
 
 } // namespace termalin

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <sys/stat.h>
 
+#include "core/memory.h"
 #include "core/vault.h"
 #include "mcp-stdio/cli/cli.h"
 #include "mcp-stdio/docs.h"
@@ -28,6 +29,7 @@ int main(int argc, char** argv)
 {
     namespace mcp = termalin::mcp;
     harden();
+    termalin::keepFreedMemory();
     // An agent's client starts us without an argument and waits: nothing that the command line needs is made
     // on that way.
     if (argc == 1)

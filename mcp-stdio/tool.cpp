@@ -241,17 +241,18 @@ std::string failedResult(Error const& error)
 
 } // namespace
 
-std::string toolResult(Result<std::string> const& outcome)
+std::string toolResult(Result<std::string> outcome)
 {
     if (!outcome)
         return failedResult(outcome.error());
-    std::string text = R"({"content":[{"text":)";
-    text.reserve((outcome->size() * 5 / 2) +
-                 100); // the text stands there twice, once with its quotes escaped
-    appendJsonString(text, *outcome);
-    text += R"(,"type":"text"}],"structuredContent":)";
-    text += *outcome;
-    text += '}';
+    // A long one stays where it is, and the rest is written behind it: memory that nobody has touched before
+    // costs more than the bytes.
+    auto text = *std::move(outcome);
+    auto const length = text.size();
+    text += R"(,"content":[{"type":"text","text":)";
+    appendJsonString(text, std::string_view(text).substr(0, length));
+    text += "}]}";
+    text.insert(0, R"({"structuredContent":)");
     return text;
 }
 

@@ -135,7 +135,7 @@ struct Tool {
 /// A successful or failed call as the JSON text of MCP's CallToolResult, from what the handler gave as JSON
 /// text: structuredContent and one text that parses to the same; or `<code>: <sentence>` with isError and
 /// `_meta {code, retryable}`.
-[[nodiscard]] std::string toolResult(Result<std::string> const& outcome);
+[[nodiscard]] std::string toolResult(Result<std::string> outcome);
 
 // -- template implementation ------------------------------------------------------------------
 

@@ -5,13 +5,13 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <malloc.h>
 #include <mutex>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <system_error>
 
+#include "core/memory.h"
 #include "core/output_buffer.h"
 #include "ssh/detail_algorithms.h"
 #include "ssh/detail_kexinit.h"
@@ -20,8 +20,6 @@ namespace termalin::ssh {
 namespace {
 
 constexpr std::size_t kReadAhead = 256U * 1024U; ///< what a fast line brings between two turns
-constexpr int kKeepFree = 4 << 20;               ///< bytes of free memory that an arena may keep
-constexpr int kOwnMapping = 1 << 20;             ///< bytes from which on a block is given back by itself
 /// What may come before a server's version line (RFC 4253 4.2 allows text, and gives no limit).
 constexpr std::size_t kMaxPreamble = 64U * 1024U;
 template <class Function>
@@ -41,11 +39,7 @@ Result<std::unique_ptr<Session>> Session::create(UniqueFd stream)
 {
     static std::once_flag once;
     std::call_once(once, [] {
-        // Each packet is a block of up to 35,000 bytes that lives for a moment. By default glibc gives a
-        // thread's free memory back to the kernel at every 128 KiB of it, which costs a tenth of a tunnel's
-        // throughput (mallopt(3)).
-        ::mallopt(M_TRIM_THRESHOLD, kKeepFree);
-        ::mallopt(M_MMAP_THRESHOLD, kOwnMapping);
+        keepFreedMemory(); // each packet is a block of up to 35,000 bytes that lives for a moment
         libssh2_init(0);
     });
     auto const flags = ::fcntl(stream.get(), F_GETFL);

@@ -2,11 +2,13 @@
 #include <cstdint>
 #include <fmt/format.h>
 #include <iterator>
+#include <memory_resource>
 #include <string_view>
 #include <vector>
 
 #include "core/account.h"
 #include "core/audit.h"
+#include "core/memory.h"
 #include "core/password.h"
 #include "core/store.h"
 #include "mcp-stdio/services.h"
@@ -40,34 +42,47 @@ void appendHost(std::string& to, HostView const& host, std::string const& ownAcc
     to += '}';
 }
 
+/// Texts that stay where they are, in blocks of memory that are taken as they are needed.
+class Texts {
+public:
+    std::string_view keep(std::string_view text)
+    {
+        auto* const place = static_cast<char*>(m_blocks.allocate(text.size(), 1));
+        std::ranges::copy(text, place);
+        return {place, text.size()};
+    }
+
+private:
+    std::pmr::monotonic_buffer_resource m_blocks{std::size_t{16} << 10U};
+};
+
 /// A person may have ten thousand hosts, so their texts are written once and put in order by what they are
 /// called, with nothing else made of them.
 Result<std::string> listHosts(Call const& call)
 {
     struct Entry {
-        std::size_t name, nameLength, text, length; ///< places in `names` and `texts`
+        std::string_view name, text;
     };
     auto const own = ownAccount();
-    std::string names;
-    std::string texts;
+    Texts texts;
     std::vector<Entry> entries;
+    std::string one;
+    std::size_t length = 0;
     TRY(call.services.store->lookAtOpenHosts([&](HostView const& host) {
-        auto const begin = texts.size();
-        appendHost(texts, host, own);
-        entries.push_back({names.size(), host.name.size(), begin, texts.size() - begin});
-        names += host.name;
+        one.clear();
+        appendHost(one, host, own);
+        length += one.size() + 1;
+        entries.push_back({texts.keep(host.name), texts.keep(one)});
     }));
-    auto const piece = [](std::string_view of, std::size_t at, std::size_t length) {
-        return of.substr(at, length);
-    };
-    std::ranges::sort(entries, {},
-                      [&](Entry const& entry) { return piece(names, entry.name, entry.nameLength); });
-    std::string text = R"({"hosts":[)";
-    text.reserve(texts.size() + entries.size() + 100);
+    std::ranges::sort(entries, {}, &Entry::name);
+    std::string text;
+    text.reserve(length * 5 / 2 + 200); // the result has it twice, once with its quotes escaped
+    preferLargePages(text.data(), text.capacity());
+    text += R"({"hosts":[)";
     for (auto const& entry : entries) {
         if (&entry != &entries.front())
             text += ',';
-        text += piece(texts, entry.text, entry.length);
+        text += entry.text;
     }
     text += "]}";
     return text;
