@@ -266,13 +266,17 @@ Result<AgentSessions::Lease> AgentSessions::lease(Host const& host, bool spareWe
     return Lease{.connection = std::move(opened)};
 }
 
-void AgentSessions::giveBack(Lease lease, Host const& host, bool worked)
+void AgentSessions::giveBack(Lease lease, Host const& host, bool worked, AfterReply& afterReply)
 {
-    m_closer.close(std::move(lease.connection));
-    if (worked) {
-        m_spares.prepare(host);
-        m_watch.wake();
-    }
+    // Threads that begin would compete with the reply. The next call may come as soon as that is out: the
+    // spare first.
+    afterReply.add([this, host, worked, connection = std::move(lease.connection)]() mutable {
+        if (worked)
+            m_spares.prepare(host);
+        m_closer.close(std::move(connection));
+        if (worked)
+            m_watch.wake();
+    });
 }
 
 Running::Listed AgentSessions::listWork(Work work)

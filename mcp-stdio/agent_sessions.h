@@ -97,8 +97,8 @@ public:
     };
     /// Errors: as Connector::open.
     Result<Lease> lease(Host const& host, bool spareWelcome, Deadline deadline, std::stop_token const& stop);
-    /// Closes it aside. `worked`: the host is in use, so a spare is made for the next call.
-    void giveBack(Lease lease, Host const& host, bool worked);
+    /// Closes it after the reply. `worked`: the host is in use, so a spare is made for the next call.
+    void giveBack(Lease lease, Host const& host, bool worked, AfterReply& afterReply);
 
     /// Lists work that runs. Follow it with stillTheSame(), so that no change falls between.
     [[nodiscard]] Running::Listed listWork(Work work);

@@ -2,10 +2,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace termalin::mcp {
 
@@ -58,6 +61,18 @@ struct ClientInfo {
     std::string program; ///< The executable of our parent process; empty if it could not be read.
 };
 
+/// What a call has still to do when its reply has been written, and that concerns nobody who waits for it. Of
+/// the call's own thread.
+class AfterReply {
+public:
+    void add(std::function<void()> work) { m_work.push_back(std::move(work)); }
+    /// Does it all, once, in order; what throws is logged.
+    void run() noexcept;
+
+private:
+    std::vector<std::function<void()>> m_work;
+};
+
 /// What a handler may use besides its arguments. Valid as long as the handler runs; `control` may be kept.
 struct Call {
     Services& services;
@@ -65,6 +80,7 @@ struct Call {
     std::shared_ptr<StopControl> control;
     Progress& progress;
     ClientInfo const& client;
+    AfterReply& afterReply;
     Admission const& admission; ///< What the gate has found; empty while the gate itself is asked.
     /// The tools/list that the client fetched last showed this row as destructive: a precondition for writes
     /// of rows whose effect depends on grants.

@@ -31,6 +31,7 @@ public:
     Json token; ///< progressToken; null: the client wants none.
     std::shared_ptr<void> batch;
     ClientInfo client;
+    AfterReply afterReply;
     bool shownDestructive = false;
     std::function<void()> arrived; ///< Called after the first news since the last message.
 

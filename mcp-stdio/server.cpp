@@ -338,9 +338,9 @@ std::optional<std::string> Server::callMethod(std::string const& method, rpc::Re
     return start(call, [this, method, params](RunningCall& self) {
         Result<Json> outcome = fail(Errc::Internal, "The request failed unexpectedly.");
         try {
-            outcome = m_options.request(
-                method, params,
-                Call{m_services, self.control->token(), self.control, self, self.client, Admission{}, false});
+            outcome = m_options.request(method, params,
+                                        Call{m_services, self.control->token(), self.control, self,
+                                             self.client, self.afterReply, Admission{}, false});
         } catch (std::exception const& e) {
             outcome = fail(Errc::Internal, "The request failed unexpectedly.", e.what());
         }

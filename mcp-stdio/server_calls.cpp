@@ -3,12 +3,24 @@
 #include <fmt/format.h>
 #include <system_error>
 
+#include "core/log.h"
 #include "mcp-stdio/app_link.h"
 #include "mcp-stdio/authorize.h"
 #include "mcp-stdio/running_call.h"
 #include "mcp-stdio/server.h"
 
 namespace termalin::mcp {
+
+void AfterReply::run() noexcept
+{
+    for (auto const& work : std::exchange(m_work, {})) {
+        try {
+            work();
+        } catch (std::exception const& e) {
+            log(LogLevel::Warn, "call", "What was left after a reply could not be done: {}", e.what());
+        }
+    }
+}
 
 std::optional<std::string> Server::start(std::shared_ptr<RunningCall> const& call, Work work)
 {
@@ -30,7 +42,10 @@ std::optional<std::string> Server::start(std::shared_ptr<RunningCall> const& cal
         if (call->wantsProgress() && !m_house.joinable())
             m_house = std::jthread([this](std::stop_token const& stop) { sendProgress(stop); });
         // finish() waits for m_mutex, so that the call is in the map by then.
-        m_threads.run([this, call, run = std::move(work)] { finish(*call, run(*call)); });
+        m_threads.run([this, call, run = std::move(work)] {
+            finish(*call, run(*call));
+            call->afterReply.run();
+        });
     } catch (std::system_error const& e) {
         return refuse(Errc::TooMany,
                       fmt::format("The system has no thread left for this call ({}); nothing was "
@@ -50,8 +65,8 @@ std::string Server::perform(Tool const& tool, Args const& args, RunningCall& cal
 {
     if (tool.needs == Needs::App && m_services.insideApp == nullptr) { // the app judges and records it
         // "Stop everything" is told also where no app could tell it.
-        Call const made{m_services,  call.control->token(), call.control,         call,
-                        call.client, Admission{},           call.shownDestructive};
+        Call const made{m_services,  call.control->token(), call.control, call,
+                        call.client, call.afterReply,       Admission{},  call.shownDestructive};
         if (auto const free = requireNotStopped(m_services.paths); !free) {
             if (m_services.gatekeeper != nullptr)
                 m_services.gatekeeper->refused(tool, args, made, free.error());
@@ -86,8 +101,8 @@ Result<std::string> Server::runGuarded(Tool const& tool, Args const& args, Runni
         return fail(Errc::Internal,
                     fmt::format("{} has no gate, so it never runs; this is a defect.", tool.name));
     auto const callWith = [&](Admission const& admission) {
-        return Call{m_services, running.control->token(), running.control, running, running.client,
-                    admission,  running.shownDestructive};
+        return Call{m_services,     running.control->token(), running.control, running,
+                    running.client, running.afterReply,       admission,       running.shownDestructive};
     };
     Admission admission;
     try {

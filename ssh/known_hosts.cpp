@@ -48,7 +48,7 @@ Result<std::string> readFile(std::filesystem::path const& file)
     if (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode)) // /dev/null is a usual way to say "none"
         return fail(Errc::PermissionDenied, attempted + ": it is not a file");
     std::string text;
-    std::array<char, 65536> piece{};
+    std::array<char, 16'384> piece; // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills it
     for (;;) {
         auto const count = ::read(fd.get(), piece.data(), piece.size());
         if (count == 0)

@@ -19,7 +19,6 @@
 namespace termalin::ssh {
 namespace {
 
-constexpr std::size_t kReadAhead = 256U * 1024U; ///< what a fast line brings between two turns
 /// What may come before a server's version line (RFC 4253 4.2 allows text, and gives no limit).
 constexpr std::size_t kMaxPreamble = 64U * 1024U;
 template <class Function>
@@ -51,8 +50,7 @@ Result<std::unique_ptr<Session>> Session::create(UniqueFd stream)
     return std::unique_ptr<Session>(new Session(std::move(stream), raw));
 }
 
-Session::Session(UniqueFd stream, LIBSSH2_SESSION* raw)
-    : m_stream(std::move(stream)), m_raw(raw), m_in(kReadAhead)
+Session::Session(UniqueFd stream, LIBSSH2_SESSION* raw) : m_stream(std::move(stream)), m_raw(raw)
 {
     int one = 1;
     m_isTcp = ::setsockopt(m_stream.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0;
@@ -120,16 +118,16 @@ void Session::beginTurn()
 /// Reads ahead. False when nothing came.
 bool Session::fill()
 {
-    auto const got = ::recv(m_stream.get(), m_in.data(), m_in.size(), 0);
+    auto const got = ::recv(m_stream.get(), m_in.get(), kReadAhead, 0);
     if (got > 0) {
         m_inStart = 0;
         m_inEnd = static_cast<std::size_t>(got);
         m_received += m_inEnd;
-        m_drained = m_inEnd < m_in.size();
+        m_drained = m_inEnd < kReadAhead;
         m_mayRead -= std::min(m_mayRead, m_inEnd);
         m_lastReceived = Deadline::Clock::now();
         if (m_handshaking && m_firstBytes.size() < kMaxPreamble)
-            m_firstBytes.append(m_in.data(), std::min(m_inEnd, kMaxPreamble - m_firstBytes.size()));
+            m_firstBytes.append(m_in.get(), std::min(m_inEnd, kMaxPreamble - m_firstBytes.size()));
         if (m_isTcp && m_hurry) { // the kernel forgets it after each use; tcp(7)
             int one = 1;
             ::setsockopt(m_stream.get(), IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one);
@@ -154,7 +152,7 @@ ssize_t Session::take(char* buffer, std::size_t size)
     if (m_inStart == m_inEnd && (!m_lost.empty() || m_mayRead == 0 || m_drained || !fill()))
         return -EAGAIN;
     auto const count = std::min(size, m_inEnd - m_inStart);
-    std::memcpy(buffer, m_in.data() + m_inStart, count);
+    std::memcpy(buffer, m_in.get() + m_inStart, count);
     m_inStart += count;
     return static_cast<ssize_t>(count);
 }

@@ -26,7 +26,8 @@ Result<Json> runOnce(std::string const& command, std::chrono::seconds timeout, C
             return std::unexpected(explained(std::move(lease).error(), work));
         auto const wasSpare = lease->wasSpare;
         auto const outcome = runCommand(*lease->connection, call, command, deadline);
-        sessions.giveBack(*std::move(lease), host, outcome && outcome->completion == ssh::Completion::Exit);
+        sessions.giveBack(*std::move(lease), host, outcome && outcome->completion == ssh::Completion::Exit,
+                          call.afterReply);
         if (outcome)
             return execResult(*outcome, work.why());
         if (!wasSpare || outcome.error().code != Errc::Unreachable || call.stop.stop_requested())

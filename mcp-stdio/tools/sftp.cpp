@@ -44,7 +44,7 @@ Result<Json> withSftp(Call const& call, std::function<bool(Host const&)> admitte
         }();
         if (sftp)
             sftp->reset(); // before its connection
-        sessions.giveBack(*std::move(lease), host, result.has_value());
+        sessions.giveBack(*std::move(lease), host, result.has_value(), call.afterReply);
         if (retry)
             continue;
         if (!result)
