@@ -16,7 +16,9 @@
 #include <unistd.h>
 #include <vector>
 
+#include "core/account.h"
 #include "mcp-stdio/app_link.h"
+#include "mcp-stdio/authorize.h"
 #include "mcp-stdio/client_program.h"
 #include "mcp-stdio/line_writer.h"
 #include "mcp-stdio/tools/tools.h"
@@ -242,6 +244,11 @@ int serveStdio(Services& services, Stdio stdio)
                              },
                          .serving = told};
     options.server.clientProgram = programOfParent(::getpid());
+    options.server.warmUp = [&services] {
+        static_cast<void>(ownAccount());
+        if (services.store != nullptr)
+            static_cast<void>(findOpenHost(*services.store, services.paths, ""));
+    };
     options.server.logLevel = [](LogLevel level) {
         if (!logs(level)) // what a client asks for must be made; what stderr wants is not taken from it
             setLogLevel(level);

@@ -4,6 +4,7 @@
 #include <array>
 #include <exception>
 #include <fmt/format.h>
+#include <system_error>
 
 #include "core/output_buffer.h"
 #include "mcp-stdio/running_call.h"
@@ -62,6 +63,12 @@ Server::Server(std::span<Tool const> tools, Services& services, Send send, Serve
 {
     m_client.program = m_options.clientProgram;
     m_logThreshold = weight(LogLevel::Warn);
+    if (m_options.warmUp) {
+        try {
+            m_threads.run(m_options.warmUp);
+        } catch (std::system_error const&) { // without a thread to spare it is not worth a word
+        }
+    }
 }
 
 Server::~Server()

@@ -40,6 +40,9 @@ struct ServerOptions {
     std::function<bool()> congested = {};
     /// The client chose what it wants to be told of (logging/setLevel).
     std::function<void(LogLevel)> logLevel = {};
+    /// Done once, beside everything else and on the thread that will run the first call: what that one needs
+    /// and what takes long the first time. Must not throw.
+    std::function<void()> warmUp = {};
 };
 
 /// One client's MCP session: lines in, lines out. It knows neither pipes nor sockets, so termalin-mcp, the

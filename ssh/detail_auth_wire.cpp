@@ -126,6 +126,17 @@ std::string AuthWire::sessionId() const
     return {reinterpret_cast<char const*>(id), id == nullptr ? 0 : size};
 }
 
+Result<void> AuthWire::hearServer()
+{
+#ifdef LIBSSH2_TERMALIN_SERVICE
+    if (!std::exchange(m_heard, true))
+        return m_session.run(m_attempted, Errc::Unreachable, m_deadline, m_stop, [&] {
+            return libssh2_session_handshake(m_session.raw(), m_session.descriptor());
+        });
+#endif
+    return {};
+}
+
 std::vector<std::string> AuthWire::serverSignatures() const
 {
     auto const* const list = termalin_libssh2_server_sig_algs(m_session.raw());

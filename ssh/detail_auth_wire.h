@@ -46,7 +46,10 @@ public:
     [[nodiscard]] bool asked() const noexcept { return !m_methods.empty(); }
 
     [[nodiscard]] std::string sessionId() const;
-    /// Empty list: the server did not say (RFC 8308).
+    /// Waits until the server has taken up the authentication, and so has said what it has to say before.
+    /// Nothing else needs that: requests may be sent ahead of its answer. Errors: as exchange.
+    Result<void> hearServer();
+    /// Empty list: the server did not say (RFC 8308), or has not yet; see hearServer().
     [[nodiscard]] std::vector<std::string> serverSignatures() const;
 
     /// The server's last words before it hung up; empty if there were none.
@@ -64,6 +67,7 @@ private:
     std::string m_attempted;
     std::vector<std::string> m_methods;
     std::string m_goodbye;
+    bool m_heard = false;
 };
 
 } // namespace termalin::ssh::detail

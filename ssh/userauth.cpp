@@ -182,6 +182,9 @@ private:
     Result<Step> offer(LoginKey& key, Asked asked = Asked::First)
     {
         auto const type = blobType(key.blob);
+        if (asked == Asked::AtOnce &&
+            plainType(type) == "ssh-rsa") // which of its signatures the server takes
+            TRY(m_wire.hearServer());
         auto const signature = signatureFor(type);
         if (signature.empty()) {
             m_report.unusable(
