@@ -28,6 +28,10 @@ if(TERMALIN_SANITIZE)
     target_compile_options(termalin_options INTERFACE -fsanitize=${TERMALIN_SANITIZE} -fno-omit-frame-pointer
         $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>) # GCC 12 sees ghosts in std::variant when sanitizing
     target_link_options(termalin_options INTERFACE -fsanitize=${TERMALIN_SANITIZE})
+    if(TERMALIN_SANITIZE MATCHES "thread") # each access is a call, so that the fewer there are the better
+        target_compile_options(termalin_options INTERFACE
+            $<$<NOT:$<BOOL:$<TARGET_PROPERTY:TERMALIN_UNOPTIMISED>>>:-O1>)
+    endif()
 endif()
 if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
     target_compile_options(termalin_options INTERFACE -fstack-protector-strong -fstack-clash-protection
@@ -56,7 +60,8 @@ function(termalin_test name)
     if(NOT arg_OWN_MAIN)
         target_link_libraries(${name}_test PRIVATE GTest::gtest_main)
     endif()
-    if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo") # what is tested is optimised; the tests would only take longer to build
+    # What is tested is optimised; the tests would only take longer to build.
+    if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" OR TERMALIN_SANITIZE MATCHES "thread")
         set_target_properties(${name}_test PROPERTIES TERMALIN_UNOPTIMISED ON)
         target_compile_options(${name}_test PRIVATE -O0 -g1)
     endif()

@@ -1,7 +1,6 @@
 #include "ssh/detail_sftp_writer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <sys/random.h>
 
 namespace termalin::ssh {

@@ -45,5 +45,16 @@ TEST(AppendJsonString, AppendsAndTakesNulForWhatItIs)
     EXPECT_EQ(json, R"(["a\u0000b")");
 }
 
+TEST(AppendJsonString, TakesAPartOfTheTextThatItAppendsTo)
+{
+    for (std::size_t length : {0U, 3U, 40U, 5000U}) { // with room left, and without
+        std::string json(length, '"');
+        json += "tail";
+        auto const before = json;
+        appendJsonString(json, std::string_view(json).substr(0, length));
+        EXPECT_EQ(json, before + toLine(Json(std::string(length, '"'))));
+    }
+}
+
 } // namespace
 } // namespace termalin

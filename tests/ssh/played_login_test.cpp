@@ -129,31 +129,43 @@ TEST(PlayedLogin, ARoundOfTooManyPromptsIsNotAnswered)
 /// What a login by one key file asks a server for first ("+signature": and signed it), and how it ends.
 struct ByKeyFile {
     std::string first;
+    std::string algorithm; ///< of that signature
     std::optional<AuthType> type;
     Error error;
 };
 
-/// `answers`: what the server says to the requests in turn, before it hangs up.
-ByKeyFile logInByKeyFile(std::vector<std::string> const& answers, std::string const& passphrase = "")
+struct KeyLogin {
+    std::vector<std::string> answers; ///< what the server says to the requests in turn, before it hangs up
+    std::string passphrase = {};
+    std::string keyType = "ed25519";
+    HostileServer::Begins begins = HostileServer::Begins::WithLogin;
+    std::string signatures = {}; ///< that the server takes
+};
+
+ByKeyFile logInByKeyFile(KeyLogin const& login)
 {
     TempDir const dir;
     auto const key = (dir / "key").string();
-    test::mustRun({"ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-f", key});
+    test::mustRun({"ssh-keygen", "-q", "-t", login.keyType, "-N", login.passphrase, "-f", key});
     std::atomic<bool> over = false;
     ByKeyFile seen;
     HostileServer const server(
         [&](Peer& peer) {
             auto const [method, rest] = requested(peer.request());
             seen.first = method + (method == "publickey" && rest.at(0) != 0 ? "+signature" : "");
+            WireReader in(rest);
+            in.byte();
+            if (method == "publickey")
+                seen.algorithm = in.string().value_or("");
             over = true;
             over.notify_all();
-            for (auto const& answer : answers) {
+            for (auto const& answer : login.answers) {
                 peer.send(answer);
                 static_cast<void>(peer.receive());
             }
             peer.hangUp();
         },
-        HostileServer::Begins::WithLogin);
+        login.begins, login.signatures);
     auto route = server.route();
     route.hops.back().keyFiles = {key};
     auto const opened = Connection::open(route, server.context(), Deadline::in(60s), {});
@@ -167,21 +179,44 @@ ByKeyFile logInByKeyFile(std::vector<std::string> const& answers, std::string co
 
 TEST(PlayedLogin, AKeyThatSignsByItselfIsSignedWithAtOnce)
 {
-    auto const seen = logInByKeyFile({WireWriter().byte(52).bytes()});
+    auto const seen = logInByKeyFile({.answers = {WireWriter().byte(52).bytes()}});
     EXPECT_EQ(seen.first, "publickey+signature");
     EXPECT_EQ(seen.type, AuthType::Key) << seen.error.message;
 }
 
+TEST(PlayedLogin, TheFirstRequestDoesNotWaitForTheServiceToBeAccepted)
+{
+    for (auto const* const passphrase : {"", "secret"}) { // which is asked for only after "none"
+        auto const seen = logInByKeyFile({.answers = {WireWriter().byte(52).bytes()},
+                                          .passphrase = passphrase,
+                                          .begins = HostileServer::Begins::WithLoginAhead});
+        EXPECT_EQ(seen.first, *passphrase == '\0' ? "publickey+signature" : "none");
+        EXPECT_TRUE(seen.type) << seen.error.message;
+    }
+}
+
+TEST(PlayedLogin, AnRsaKeyWaitsForWhatTheServerSaysOfItsSignatures)
+{
+    for (std::string const only : {"rsa-sha2-256", "rsa-sha2-512"}) {
+        auto const seen = logInByKeyFile({.answers = {WireWriter().byte(52).bytes()},
+                                          .keyType = "rsa",
+                                          .signatures = "ssh-ed25519," + only});
+        EXPECT_EQ(seen.first, "publickey+signature");
+        EXPECT_EQ(seen.algorithm, only);
+        EXPECT_TRUE(seen.type) << seen.error.message;
+    }
+}
+
 TEST(PlayedLogin, AKeyThatNeedsAPassphraseIsNotOfferedBeforeTheServerSaysThatItTakesKeys)
 {
-    auto const seen = logInByKeyFile({failure("password", 0)}, "secret");
+    auto const seen = logInByKeyFile({.answers = {failure("password", 0)}, .passphrase = "secret"});
     EXPECT_EQ(seen.first, "none");
     EXPECT_EQ(seen.error.code, Errc::AuthFailed) << seen.error.message;
 }
 
 TEST(PlayedLogin, ARefusedSignatureTellsWhatTheServerTakes)
 {
-    auto const seen = logInByKeyFile({failure("password", 0)});
+    auto const seen = logInByKeyFile({.answers = {failure("password", 0)}});
     EXPECT_EQ(seen.error.code, Errc::AuthFailed);
     EXPECT_THAT(seen.error.message, HasSubstr("refused"));
     EXPECT_THAT(seen.error.message, HasSubstr("password"));
@@ -189,7 +224,7 @@ TEST(PlayedLogin, ARefusedSignatureTellsWhatTheServerTakes)
 
 TEST(PlayedLogin, ALineThatIsCutBeforeTheFirstAnswerIsNoRefusal)
 {
-    auto const seen = logInByKeyFile({});
+    auto const seen = logInByKeyFile({.answers = {}});
     EXPECT_EQ(seen.error.code, Errc::Unreachable) << seen.error.message;
     EXPECT_THAT(seen.error.message, ::testing::Not(HasSubstr("refused")));
 }

@@ -28,6 +28,7 @@ constexpr std::size_t kMac = 32;
 enum Message : std::uint8_t {
     ServiceRequest = 5,
     ServiceAccept = 6,
+    ExtInfo = 7,
     KexInit = 20,
     NewKeys = 21,
     EcdhInit = 30,
@@ -207,16 +208,22 @@ void Peer::hangUp()
     ::shutdown(m_stream.get(), SHUT_RDWR);
 }
 
-void Peer::greet()
+void Peer::greet(Accepts accepts, std::string const& signatures)
 {
     write(std::string(kVersion) + "\r\n");
     while (!m_theirVersion.ends_with("\r\n"))
         m_theirVersion += read(1);
     m_theirVersion.resize(m_theirVersion.size() - 2);
     exchangeKeys();
+    if (!signatures.empty())
+        send(WireWriter().byte(ExtInfo).u32(1).string("server-sig-algs").string(signatures).bytes());
     need(receive().front() == ServiceRequest, "no service was asked for");
-    send(WireWriter().byte(ServiceAccept).string("ssh-userauth").bytes());
+    auto const accepted = WireWriter().byte(ServiceAccept).string("ssh-userauth").bytes();
+    if (accepts == Accepts::First)
+        send(accepted);
     m_request = receive();
+    if (accepts == Accepts::AfterTheRequest)
+        send(accepted);
     need(m_request.front() == AuthRequest, "no login");
 }
 
@@ -226,13 +233,14 @@ void Peer::welcome()
     send(WireWriter().byte(AuthSuccess).bytes());
 }
 
-HostileServer::HostileServer(Play play, Begins begins) : m_listener(listenOnLoopback(m_port))
+HostileServer::HostileServer(Play play, Begins begins, std::string signatures)
+    : m_listener(listenOnLoopback(m_port))
 {
     auto const key = hostKey();
     auto const blob = WireWriter().string("ssh-ed25519").string(rawPublic(key.get())).bytes();
     std::ofstream(m_dir.path() / "known_hosts")
         << "[127.0.0.1]:" << m_port << " ssh-ed25519 " << ssh::base64(blob) << '\n';
-    m_thread = std::jthread([this, begins, play = std::move(play)] {
+    m_thread = std::jthread([this, begins, play = std::move(play), signatures = std::move(signatures)] {
         UniqueFd client(::accept4(m_listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
         {
             std::lock_guard const lock(m_mutex);
@@ -240,7 +248,12 @@ HostileServer::HostileServer(Play play, Begins begins) : m_listener(listenOnLoop
         }
         try {
             Peer peer(std::move(client));
-            begins == Begins::AfterLogin ? peer.welcome() : peer.greet();
+            if (begins == Begins::AfterLogin)
+                peer.welcome();
+            else
+                peer.greet(begins == Begins::WithLogin ? Peer::Accepts::First
+                                                       : Peer::Accepts::AfterTheRequest,
+                           signatures);
             play(peer);
         } catch (std::runtime_error const&) { // NOLINT(bugprone-empty-catch): the end that most plays come to
         }

@@ -24,8 +24,11 @@ public:
     Peer(Peer const&) = delete;
     Peer& operator=(Peer const&) = delete;
 
+    /// When the login's service is accepted (RFC 4253 10). First: with the signatures that the server takes
+    /// said before (RFC 8308), if any are given.
+    enum class Accepts : std::uint8_t { First, AfterTheRequest };
     /// Key exchange, and the first request of a login.
-    void greet();
+    void greet(Accepts accepts = Accepts::First, std::string const& signatures = {});
     /// That request.
     [[nodiscard]] std::string const& request() const noexcept { return m_request; }
     /// The same, and lets the other side in.
@@ -54,8 +57,9 @@ private:
 class HostileServer {
 public:
     using Play = std::function<void(Peer&)>;
-    enum class Begins : std::uint8_t { AfterLogin, WithLogin };
-    explicit HostileServer(Play play, Begins begins = Begins::AfterLogin);
+    enum class Begins : std::uint8_t { AfterLogin, WithLogin, WithLoginAhead };
+    /// WithLoginAhead: the service is accepted only after the first request. `signatures`: as Peer::greet.
+    explicit HostileServer(Play play, Begins begins = Begins::AfterLogin, std::string signatures = {});
     ~HostileServer();
     HostileServer(HostileServer const&) = delete;
     HostileServer& operator=(HostileServer const&) = delete;
