@@ -14,11 +14,9 @@ constexpr std::size_t kLargePage = 2U << 20U; ///< of x86-64 and of arm64 with p
 void keepFreedMemory() noexcept
 {
 #ifdef __GLIBC__
-    static bool const kept = [] {
-        ::mallopt(M_TRIM_THRESHOLD, 8 << 20);
-        return ::mallopt(M_MMAP_THRESHOLD, 4 << 20) == 1; // from there on a block has pages of its own
-    }();
-    (void)kept;
+    ::mallopt(M_TRIM_THRESHOLD, 8 << 20); // NOLINT(concurrency-mt-unsafe): see the declaration
+    ::mallopt(M_MMAP_THRESHOLD,
+              4 << 20); // NOLINT(concurrency-mt-unsafe): from there on a block has pages of its own
 #endif
 }
 

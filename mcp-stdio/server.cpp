@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <system_error>
 
+#include "core/log.h"
 #include "core/output_buffer.h"
 #include "mcp-stdio/running_call.h"
 
@@ -66,7 +67,8 @@ Server::Server(std::span<Tool const> tools, Services& services, Send send, Serve
     if (m_options.warmUp) {
         try {
             m_threads.run(m_options.warmUp);
-        } catch (std::system_error const&) { // without a thread to spare it is not worth a word
+        } catch (std::system_error const& e) {
+            termalin::log(LogLevel::Debug, "call", "Nothing was made ready for the first call: {}", e.what());
         }
     }
 }

@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <system_error>
 
-#include "core/memory.h"
 #include "core/output_buffer.h"
 #include "ssh/detail_algorithms.h"
 #include "ssh/detail_kexinit.h"
@@ -37,10 +36,7 @@ bool wouldBlock(int number)
 Result<std::unique_ptr<Session>> Session::create(UniqueFd stream)
 {
     static std::once_flag once;
-    std::call_once(once, [] {
-        keepFreedMemory(); // each packet is a block of up to 35,000 bytes that lives for a moment
-        libssh2_init(0);
-    });
+    std::call_once(once, [] { libssh2_init(0); });
     auto const flags = ::fcntl(stream.get(), F_GETFL);
     if (flags < 0 || ::fcntl(stream.get(), F_SETFL, flags | O_NONBLOCK) != 0)
         return std::unexpected(systemError(Errc::Internal, "preparing the connection's stream", errno));
@@ -118,7 +114,7 @@ void Session::beginTurn()
 /// Reads ahead. False when nothing came.
 bool Session::fill()
 {
-    auto const got = ::recv(m_stream.get(), m_in.get(), kReadAhead, 0);
+    auto const got = ::recv(m_stream.get(), m_in->data(), kReadAhead, 0);
     if (got > 0) {
         m_inStart = 0;
         m_inEnd = static_cast<std::size_t>(got);
@@ -127,7 +123,7 @@ bool Session::fill()
         m_mayRead -= std::min(m_mayRead, m_inEnd);
         m_lastReceived = Deadline::Clock::now();
         if (m_handshaking && m_firstBytes.size() < kMaxPreamble)
-            m_firstBytes.append(m_in.get(), std::min(m_inEnd, kMaxPreamble - m_firstBytes.size()));
+            m_firstBytes.append(m_in->data(), std::min(m_inEnd, kMaxPreamble - m_firstBytes.size()));
         if (m_isTcp && m_hurry) { // the kernel forgets it after each use; tcp(7)
             int one = 1;
             ::setsockopt(m_stream.get(), IPPROTO_TCP, TCP_QUICKACK, &one, sizeof one);
@@ -152,7 +148,7 @@ ssize_t Session::take(char* buffer, std::size_t size)
     if (m_inStart == m_inEnd && (!m_lost.empty() || m_mayRead == 0 || m_drained || !fill()))
         return -EAGAIN;
     auto const count = std::min(size, m_inEnd - m_inStart);
-    std::memcpy(buffer, m_in.get() + m_inStart, count);
+    std::memcpy(buffer, m_in->data() + m_inStart, count);
     m_inStart += count;
     return static_cast<ssize_t>(count);
 }

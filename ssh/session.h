@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -160,7 +161,8 @@ private:
 
     /// Read ahead; bytes m_inStart..m_inEnd wait. Not cleared at first: touching all of it takes a
     /// millisecond.
-    std::unique_ptr<char[]> m_in = std::make_unique_for_overwrite<char[]>(kReadAhead);
+    std::unique_ptr<std::array<char, kReadAhead>> m_in =
+        std::make_unique_for_overwrite<std::array<char, kReadAhead>>();
     std::size_t m_inStart = 0, m_inEnd = 0;
     std::string m_out; ///< bytes from m_outStart on wait
     std::size_t m_outStart = 0;

@@ -76,7 +76,7 @@ Result<std::string> listHosts(Call const& call)
     }));
     std::ranges::sort(entries, {}, &Entry::name);
     std::string text;
-    text.reserve(length * 5 / 2 + 200); // the result has it twice, once with its quotes escaped
+    text.reserve((length * 5 / 2) + 200); // the result has it twice, once with its quotes escaped
     preferLargePages(text.data(), text.capacity());
     text += R"({"hosts":[)";
     for (auto const& entry : entries) {

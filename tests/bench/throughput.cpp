@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/memory.h"
 #include "core/unique_fd.h"
 #include "ssh/connection.h"
 #include "ssh/sftp.h"
@@ -255,6 +256,7 @@ int drain(char** argument)
 
 int main(int count, char** argument)
 {
+    keepFreedMemory(); // as termalin-mcp does
     std::string const what = count > 1 ? argument[1] : "";
     if (what == "get" && count == 9)
         return get(argument + 2);
