@@ -14,9 +14,10 @@ constexpr std::size_t kLargePage = 2U << 20U; ///< of x86-64 and of arm64 with p
 void keepFreedMemory() noexcept
 {
 #ifdef __GLIBC__
-    ::mallopt(M_TRIM_THRESHOLD, 8 << 20); // NOLINT(concurrency-mt-unsafe): see the declaration
-    ::mallopt(M_MMAP_THRESHOLD,
-              4 << 20); // NOLINT(concurrency-mt-unsafe): from there on a block has pages of its own
+    // NOLINTBEGIN(concurrency-mt-unsafe): see the declaration
+    ::mallopt(M_TRIM_THRESHOLD, 8 << 20);
+    ::mallopt(M_MMAP_THRESHOLD, 4 << 20); // from there on a block has pages of its own
+    // NOLINTEND(concurrency-mt-unsafe)
 #endif
 }
 
