@@ -83,6 +83,19 @@ protected:
     {
         return m_sftp->read(path.string(), limit, soon(), {});
     }
+    /// An upload without end, whose server is killed at its tenth piece.
+    Result<Upload> uploadUntilKilled(fs::path const& path)
+    {
+        auto pieces = 0;
+        return m_sftp->upload(path.string(),
+                              [&](char* to, std::size_t size) -> Result<std::size_t> {
+                                  if (++pieces == 10)
+                                      m_server->killSessions();
+                                  std::memset(to, 'x', size);
+                                  return size;
+                              },
+                              soon(), {});
+    }
 
     test::TempDir m_scripts;
     std::unique_ptr<test::Sshd> m_server;
@@ -412,15 +425,7 @@ TEST_F(SftpTest, AServerKilledInTheMiddleLeavesTheOldFileWhole)
 {
     start();
     test::writeFile(home() / "file", "old");
-    auto pieces = 0;
-    auto const done = m_sftp->upload((home() / "file").string(),
-                                     [&](char* to, std::size_t size) -> Result<std::size_t> {
-                                         if (++pieces == 10)
-                                             m_server->killSessions();
-                                         std::memset(to, 'x', size);
-                                         return size;
-                                     },
-                                     soon(), {});
+    auto const done = uploadUntilKilled(home() / "file");
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code, Errc::Unreachable) << done.error().message;
     EXPECT_EQ(test::readFile(home() / "file"), "old");
@@ -452,15 +457,7 @@ TEST_F(SftpTest, AServerKilledWhileAFileIsWrittenInPlaceMayLeaveAPartAndThatIsSa
     start({.ordinaryUser = true});
     test::writeFile(home() / "shared", "old");
     ASSERT_EQ(::chmod((home() / "shared").c_str(), 0666), 0);
-    auto pieces = 0;
-    auto const done = m_sftp->upload((home() / "shared").string(),
-                                     [&](char* to, std::size_t size) -> Result<std::size_t> {
-                                         if (++pieces == 10)
-                                             m_server->killSessions();
-                                         std::memset(to, 'x', size);
-                                         return size;
-                                     },
-                                     soon(), {});
+    auto const done = uploadUntilKilled(home() / "shared");
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code, Errc::Unreachable);
     EXPECT_NE(done.error().message.find("may hold only a part"), std::string::npos) << done.error().message;
