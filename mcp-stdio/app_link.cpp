@@ -90,6 +90,12 @@ public:
         std::lock_guard const lock(m_mutex);
         return m_ready;
     }
+    /// Without its socket there is no app, and nobody need wait for the link's thread to find that.
+    [[nodiscard]] bool mayBeThere()
+    {
+        std::error_code ignored;
+        return connected() || std::filesystem::exists(m_path, ignored) || ignored;
+    }
     [[nodiscard]] bool grantsDataWrites() const { return m_grants.load(); }
 
     std::function<void()>
@@ -440,6 +446,8 @@ public:
     }
     Result<std::vector<std::shared_ptr<ssh::Signer>>> signers(ssh::SignerWish const& wish) override
     {
+        if (!m_link->mayBeThere()) // every login asks
+            return std::vector<std::shared_ptr<ssh::Signer>>{};
         auto const answer = m_link->request(kKeysMethod, {{"hostId", wish.hostId}, {"leadsTo", wish.leadsTo}},
                                             Deadline::earlier(wish.deadline, Deadline::in(kKeysPatience)),
                                             wish.stop, nullptr);

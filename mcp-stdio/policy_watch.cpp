@@ -77,12 +77,13 @@ void PolicyWatch::run()
                 m_asleep = !m_wake;
                 m_woken.wait(lock, [this] { return m_ending || m_wake; });
                 m_asleep = false;
-            } else // not sooner for each thing that is added: calls would look at the store one more time
-                   // each
-                m_woken.wait_for(lock, kLookEvery, [this] { return m_ending; });
+                m_wake = false;
+            }
+            // Not at once, and not sooner for each thing that is added: the look would compete with the call
+            // that adds it.
+            m_woken.wait_for(lock, kLookEvery, [this] { return m_ending; });
             if (m_ending)
                 return;
-            m_wake = false;
         }
         if (look())
             m_callbacks.onChange();
