@@ -1,6 +1,10 @@
+#include <array>
+#include <atomic>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <latch>
 #include <set>
+#include <stdexcept>
 
 #include "client.h"
 #include "mcp-stdio/server.h"
@@ -423,6 +427,46 @@ TEST(Server, RefusesAMessageWithMoreThanAMillionValues)
     auto const reply = client.next();
     EXPECT_EQ(errorOf(reply), -32600);
     EXPECT_EQ(reply["id"], 1);
+}
+
+TEST(Server, WhatAReplyNeedNotWaitForIsDoneAfterItAndMayFail)
+{
+    std::latch goOn(1);
+    std::latch done(2);
+    auto tool = test::echo();
+    tool.run = [&](Args const&, Call const& call) -> Result<Json> {
+        call.afterReply.add([&] { goOn.wait(); });
+        call.afterReply.add([] { throw std::runtime_error("boom"); });
+        call.afterReply.add([&] { done.count_down(); });
+        return Json::object();
+    };
+    std::array const tools{tool};
+    Client client(tools);
+    client.initialize();
+    for (auto const* id : {"1", "2"}) {
+        client.call(id, "echo");
+        EXPECT_EQ(client.next()["id"].dump(), id); // though goOn has not come
+    }
+    EXPECT_FALSE(done.try_wait());
+    goOn.count_down();
+    done.wait(); // both, each in spite of what failed before it
+}
+
+TEST(Server, WarmsUpOnceAndAnswersMeanwhile)
+{
+    std::latch goOn(1);
+    std::atomic<int> times = 0;
+    {
+        Client client(allTools(), {.warmUp = [&] {
+                          ++times;
+                          goOn.wait();
+                      }});
+        client.initialize();
+        client.call("1", "generate_password");
+        EXPECT_EQ(client.next()["id"], 1);
+        goOn.count_down();
+    }
+    EXPECT_EQ(times, 1);
 }
 
 } // namespace
