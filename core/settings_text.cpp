@@ -130,8 +130,8 @@ Result<Walker> walkOver(std::string_view text)
 /// Puts a member at the end of an object, indented as a person would have it.
 std::string withMember(std::string_view text, ObjectPlace const& object, std::string_view member)
 {
-    auto const inner = object.key.empty() ? "  " : "    ";
-    auto const outer = object.key.empty() ? "" : "  ";
+    auto const* const inner = object.key.empty() ? "  " : "    ";
+    auto const* const outer = object.key.empty() ? "" : "  ";
     auto const newline = text.contains("\r\n") ? "\r\n" : "\n";
     auto const multiline =
         object.empty || text.substr(object.open, object.close - object.open).contains('\n');

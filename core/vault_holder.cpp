@@ -30,11 +30,11 @@ constexpr std::string_view kReady = "ready\n";
 
 // What each side says. Request: "get ID\n" answered by the key, or "lock\n" answered by "locked\n".
 
-std::sig_atomic_t volatile g_ended = 0;
+std::sig_atomic_t volatile endAsked = 0;
 
 void onSignal(int)
 {
-    g_ended = 1;
+    endAsked = 1;
 }
 
 /// Seconds since the machine started, its sleep included.
@@ -80,7 +80,7 @@ void serve(UniqueFd const& listener, Duty const& duty, LockedKey key)
         return;
     auto const inode = info.st_ino;
     auto const end = seconds() + duty.lifetime;
-    while (g_ended == 0) {
+    while (endAsked == 0) {
         auto const left = end - seconds();
         if (left <= 0 || !stillInPlace(duty.socket, inode))
             break;

@@ -363,6 +363,8 @@ TEST_F(AgentSessionsTest, ASpareGoesWhenItsHostChangesAndADeadOneIsNotUsed)
     EXPECT_EQ(exec().value()["output"], "hi\n");
     EXPECT_TRUE(eventually([&] { return m_server.accepted() == 2 && m_server.sessions().size() == 1; }));
     m_server.killSessions();
+    EXPECT_TRUE(
+        eventually([&] { return m_server.sessions().empty(); })); // until then it may still take a command
     EXPECT_EQ(exec().value()["output"], "hi\n");
     EXPECT_TRUE(eventually([&] { return m_server.accepted() == 4 && m_server.sessions().size() == 1; }));
     m_desk.changeOutside("web", [](Host& host) { host.notes = "changed"; });
