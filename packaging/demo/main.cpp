@@ -184,10 +184,10 @@ private:
 Result<void> demonstrate(std::string const& program)
 {
     TRY_LET(auto const folder, Folder::make());
-    TRY_LET(auto const server, Server::start(folder.path()));
     auto const home = folder.path() / "home";
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): the server's thread reads the environment only to hand it on
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there is no second thread yet, and the server's will hand it on
     ::setenv("TERMALIN_HOME", home.c_str(), 1);
+    TRY_LET(auto const server, Server::start(folder.path()));
 
     auto const login = fmt::format("{}@127.0.0.1:{}", server->user(), server->port());
     heading("A person saves a server, and says what agents may do there");
