@@ -132,11 +132,11 @@ std::string withMember(std::string_view text, ObjectPlace const& object, std::st
 {
     auto const* const inner = object.key.empty() ? "  " : "    ";
     auto const* const outer = object.key.empty() ? "" : "  ";
-    auto const newline = text.contains("\r\n") ? "\r\n" : "\n";
+    auto const* const newline = text.contains("\r\n") ? "\r\n" : "\n";
     auto const multiline =
         object.empty || text.substr(object.open, object.close - object.open).contains('\n');
     auto const end = text.substr(0, object.close).find_last_not_of(" \t\r\n") + 1;
-    auto const separator = object.empty ? "" : ",";
+    auto const* const separator = object.empty ? "" : ",";
     if (!multiline)
         return fmt::format("{}{} {}{}", text.substr(0, end), separator, member, text.substr(end));
     auto const rest = object.empty ? fmt::format("{}{}{}", newline, outer, text.substr(object.close))
@@ -167,7 +167,7 @@ Result<std::string> withSetting(std::string_view text, std::string_view key, std
         return withMember(text, *object, member);
     if (std::ranges::find(walker.places, group, &SettingPlace::key) != walker.places.end())
         return fail(Errc::InvalidArgument, fmt::format("\"{}\" is not an object", group));
-    auto const newline = text.contains("\r\n") ? "\r\n" : "\n";
+    auto const* const newline = text.contains("\r\n") ? "\r\n" : "\n";
     return withMember(text, walker.objects.front(),
                       fmt::format("\"{}\": {{{}    {}{}  }}", group, newline, member, newline));
 }

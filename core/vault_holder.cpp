@@ -1,5 +1,6 @@
 #include "core/vault_holder.h"
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -41,7 +42,7 @@ void onSignal(int)
 std::int64_t seconds()
 {
     timespec time{};
-    ::clock_gettime(CLOCK_BOOTTIME, &time);
+    (void)::clock_gettime(CLOCK_BOOTTIME, &time);
     return time.tv_sec;
 }
 
@@ -136,7 +137,7 @@ void settleDown()
     ::close_range(STDERR_FILENO + 1, ~0U, 0);
     if (::chdir("/") != 0)
         ::_exit(1);
-    ::signal(SIGPIPE, SIG_IGN);
+    (void)::signal(SIGPIPE, SIG_IGN);
     struct sigaction action{};
     action.sa_handler = onSignal;
     for (auto const number : {SIGTERM, SIGINT, SIGHUP})
@@ -204,13 +205,13 @@ Result<void> spawnHolder(fs::path const& socket, std::string_view vaultId, Locke
 {
     TRY(makePrivateDir(socket.parent_path()));
     // Sockets: a send to a child that has died is an error here and not a signal.
-    int in[2]{};
-    int out[2]{};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0)
+    std::array<int, 2> in{};
+    std::array<int, 2> out{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0)
         return std::unexpected(systemError(Errc::Internal, "Starting the vault's holder", errno));
-    UniqueFd toChild(in[1]);
+    UniqueFd const toChild(in[1]);
     UniqueFd childIn(in[0]);
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out) != 0)
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out.data()) != 0)
         return std::unexpected(systemError(Errc::Internal, "Starting the vault's holder", errno));
     UniqueFd const fromChild(out[0]);
     UniqueFd childOut(out[1]);
@@ -222,10 +223,11 @@ Result<void> spawnHolder(fs::path const& socket, std::string_view vaultId, Locke
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     std::string program = "termalin-mcp";
     std::string word(kVaultHolderWord);
-    char* arguments[] = {program.data(), word.data(), nullptr};
-    char* environment[] = {nullptr};
+    std::array<char*, 3> const arguments{program.data(), word.data(), nullptr};
+    std::array<char*, 1> const environment{nullptr};
     pid_t child = -1;
-    auto const fault = ::posix_spawn(&child, "/proc/self/exe", &actions, nullptr, arguments, environment);
+    auto const fault =
+        ::posix_spawn(&child, "/proc/self/exe", &actions, nullptr, arguments.data(), environment.data());
     posix_spawn_file_actions_destroy(&actions);
     if (fault != 0)
         return std::unexpected(systemError(Errc::Internal, "Starting the vault's holder", fault));
