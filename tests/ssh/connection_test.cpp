@@ -243,14 +243,7 @@ TEST(Keepalive, FindsALineDeadThatPassesNothingAnyMore)
     route.hops[0].port = relay.port();
     route.hops[0].serverAliveInterval = 1s;
     route.hops[0].serverAliveCountMax = 2;
-    auto context = server.context();
-    auto known = test::readFile(server.knownHosts());
-    auto const at = known.find(std::to_string(server.port()));
-    known.replace(at, std::to_string(server.port()).size(), std::to_string(relay.port()));
-    auto const file = server.folder() / "relayed";
-    test::writeFile(file, known);
-    context.ownKnownHosts = file;
-    auto const connection = open(route, context);
+    auto const connection = open(route, server.contextAt(relay.port()));
     ASSERT_TRUE(connection) << connection.error().message;
     std::atomic<bool> closed = false;
     (*connection)->onClosed([&] { closed = true; });

@@ -47,13 +47,8 @@ protected:
         m_relay = std::make_unique<test::Relay>(m_server->port());
         auto route = m_server->route();
         route.hops[0].port = m_relay->port();
-        auto context = m_server->context();
-        auto known = test::readFile(m_server->knownHosts());
-        auto const port = std::to_string(m_server->port());
-        known.replace(known.find(port), port.size(), std::to_string(m_relay->port()));
-        context.ownKnownHosts = m_dir / "known";
-        test::writeFile(context.ownKnownHosts, known);
-        auto connection = Connection::open(route, context, Deadline::in(60s), {});
+        auto connection =
+            Connection::open(route, m_server->contextAt(m_relay->port()), Deadline::in(60s), {});
         ASSERT_TRUE(connection) << connection.error().message;
         auto sftp = Sftp::open(*connection, Deadline::in(60s), {});
         ASSERT_TRUE(sftp) << sftp.error().message;

@@ -16,7 +16,6 @@
 #include "tests/support/program.h"
 #include "tests/support/relay.h"
 #include "tests/support/sshd.h"
-#include "tests/support/temp_dir.h"
 
 namespace termalin::ssh {
 namespace {
@@ -408,14 +407,7 @@ TEST_F(TunnelTest, FromAFarServerEightMebibytesMayBeOnTheirWay)
     relay.beFar(10ms);
     auto route = m_server.route();
     route.hops[0].port = relay.port();
-    auto context = m_server.context();
-    auto known = test::readFile(m_server.knownHosts());
-    auto const port = std::to_string(m_server.port());
-    known.replace(known.find(port), port.size(), std::to_string(relay.port()));
-    test::TempDir const dir;
-    context.ownKnownHosts = dir / "known";
-    test::writeFile(context.ownKnownHosts, known);
-    auto opened = Connection::open(route, context, Deadline::in(60s), {});
+    auto opened = Connection::open(route, m_server.contextAt(relay.port()), Deadline::in(60s), {});
     ASSERT_TRUE(opened) << opened.error().message;
     m_connection = *std::move(opened);
 

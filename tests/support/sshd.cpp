@@ -232,6 +232,19 @@ ssh::LoginContext Sshd::context() const
     return context;
 }
 
+ssh::LoginContext Sshd::contextAt(std::uint16_t port) const
+{
+    auto const from = "]:" + std::to_string(m_port) + ' ';
+    auto const to = "]:" + std::to_string(port) + ' ';
+    auto known = readFile(knownHosts());
+    for (auto at = known.find(from); at != std::string::npos; at = known.find(from, at + to.size()))
+        known.replace(at, from.size(), to);
+    auto context = this->context();
+    context.ownKnownHosts = folder() / ("known_hosts_" + std::to_string(port));
+    writeFile(context.ownKnownHosts, known);
+    return context;
+}
+
 std::shared_ptr<ssh::Connection> Sshd::connect() const
 {
     auto opened = ssh::Connection::open(route(), context(), Deadline::in(std::chrono::seconds(30)), {});

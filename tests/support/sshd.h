@@ -45,6 +45,8 @@ public:
     [[nodiscard]] ssh::Target target() const;
     [[nodiscard]] ssh::Route route() const { return {{target()}}; }
     [[nodiscard]] ssh::LoginContext context() const;
+    /// The same for who comes by another port, as through a relay: the host keys are known for that one.
+    [[nodiscard]] ssh::LoginContext contextAt(std::uint16_t port) const;
     /// A connection of the test's own; throws if there is none.
     [[nodiscard]] std::shared_ptr<ssh::Connection> connect() const;
 
